@@ -49,5 +49,6 @@
 #include "libckpt/transform/selector.h"
 #include "libckpt/transform/set_values.h"
 #include "libckpt/transform/slice_tensor.h"
+#include "libckpt/transform/stack_layers.h"
 #include "libckpt/value.h"
 #include "libckpt/wrappers.h"

@@ -37,6 +37,37 @@ TEST_F(MergeCommand, MergesByEveryMethod) {
   EXPECT_EQ(run({"merge", "--method", "slerp", "-t", "0.3", "a.pth", "b.pth", "-o", "arc.pth"}).code, 0);
 }
 
+TEST_F(MergeCommand, StacksRunsOfLayers) {
+  auto model = [](float start) {
+    return dict({{"embed", tensor({start})},
+                 {"model.layers.0.w", tensor({start + 1})},
+                 {"model.layers.1.w", tensor({start + 2})},
+                 {"model.layers.2.w", tensor({start + 3})},
+                 {"norm", tensor({start})}});
+  };
+  write_checkpoint(dir_.path() / "one.safetensors", model(10));
+  write_checkpoint(dir_.path() / "two.safetensors", model(20));
+  const Outcome outcome = run({"merge", "--method", "passthrough", "--layers", "0-2,1-3,0-1", "one.safetensors",
+                               "two.safetensors", "one.safetensors", "-o", "deep.pth"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("5 layers 'model.layers.' from 3 runs"));
+  EXPECT_THAT(outcome.err, HasSubstr("has to say 5 layers"));
+  EXPECT_THAT(outcome.err, HasSubstr("2 tensors outside of the layers differ between the files ('embed', ...)"));
+  EXPECT_THAT(names_in(dir_.path() / "deep.pth"),
+              testing::ElementsAre("embed", "model.layers.0.w", "model.layers.1.w", "model.layers.2.w",
+                                   "model.layers.3.w", "model.layers.4.w", "norm"));
+  const std::vector<std::string> expected = {"11", "12", "22", "23", "11"};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_THAT(run({"cat", "deep.pth", "model.layers." + std::to_string(i) + ".w"}).out, HasSubstr(expected[i]));
+  }
+  expect_refused(dir_, {"merge", "--method", "passthrough", "--layers", "0-4", "one.safetensors", "-o", "out.pth"}, 2,
+                 "one.safetensors", "has no layer 3 ('model.layers.' goes to 2)");
+  expect_refused(dir_, {"merge", "--method", "passthrough", "--layers", "0-2", "a.pth", "-o", "out.pth"}, 2, "a.pth",
+                 "no key has the number of a layer");
+  expect_refused(dir_, {"merge", "--method", "passthrough", "--layers", "2", "a.pth", "-o", "out.pth"}, 2, "'2'",
+                 "no run of layers");
+}
+
 TEST_F(MergeCommand, CountsForPrograms) {
   const Outcome outcome = run({"merge", "--json", "--dry-run", "a.pth", "b.pth", "-o", "out.pth"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;

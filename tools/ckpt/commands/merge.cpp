@@ -2,6 +2,9 @@
 
 #include "libckpt/transform/merge.h"
 
+#include <charconv>
+
+#include "libckpt/transform/stack_layers.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
@@ -17,6 +20,7 @@ struct Options : EditOptions {
   std::string base;
   std::string weights;
   std::string densities;
+  std::string layers;
   double t = 0.5;
   double lambda = 1;
   std::uint64_t seed = 0;
@@ -29,7 +33,7 @@ ckpt::MergeMethod method_of(const Options& options) {
   if (!method) {
     throw core::Error(core::ErrorCode::usage, "--method " + core::quote(options.method) +
                                                   " is none of linear, slerp, task-arithmetic, ties, dare-linear, "
-                                                  "dare-ties");
+                                                  "dare-ties, passthrough");
   }
   if (ckpt::has_base(*method) == options.base.empty()) {
     throw core::Error(core::ErrorCode::usage, options.base.empty()
@@ -61,7 +65,65 @@ Combination describe(ckpt::Checkpoint checkpoint, const ckpt::MergeReport& done,
   return made;
 }
 
+/// "0-16" is the layers 0 to 15.
+std::pair<std::uint64_t, std::uint64_t> parse_run(std::string_view text) {
+  std::pair<std::uint64_t, std::uint64_t> run;
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  auto number = [](std::string_view part, std::uint64_t& out) {
+    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), out);
+    return error == std::errc() && end == part.data() + part.size();
+  };
+  if (dash == text.size() || !number(text.substr(0, dash), run.first) || !number(text.substr(dash + 1), run.second)) {
+    throw core::Error(core::ErrorCode::usage,
+                      "--layers " + core::quote(text) + " is no run of layers such as 0-16 (16 is not in it)");
+  }
+  return run;
+}
+
+Combination describe(ckpt::Checkpoint checkpoint, const ckpt::StackLayersReport& done, const Options& options) {
+  Combination made;
+  made.checkpoint = std::move(checkpoint);
+  made.summary = count_of(done.layers, "layer") + " " + core::quote(done.numbered) + " from " +
+                 count_of(options.files.size(), "run");
+  made.warnings.push_back("the configuration of the model has to say " + std::to_string(done.layers) +
+                          " layers (num_hidden_layers, n_layer)");
+  if (!done.differing.empty()) {
+    made.warnings.push_back(count_of(done.differing.size(), "tensor") + " outside of the layers " +
+                            (done.differing.size() == 1 ? "differs" : "differ") + " between the files (" +
+                            core::quote(done.differing.front()) + (done.differing.size() > 1 ? ", ..." : "") +
+                            "); those of " + core::quote(options.files.front()) + " are taken");
+  }
+  made.json = [done](ckpt::JsonWriter& json) {
+    json.key("method").value("passthrough").key("layers").value(done.layers).key("numbered").value(done.numbered);
+    json.key("differing").begin_array();
+    for (const std::string& name : done.differing) json.value(name);
+    json.end_array();
+  };
+  return made;
+}
+
+int stack(Context& context, const Options& options) {
+  if (!options.base.empty() || options.layers.empty()) {
+    throw core::Error(core::ErrorCode::usage,
+                      "--method passthrough takes --layers RUN,... with one run per file, and "
+                      "no --base");
+  }
+  ckpt::StackLayersOptions runs;
+  for (std::string_view run : core::split(options.layers, ',')) runs.layers.push_back(parse_run(run));
+  return run_combination(context, options, "merge",
+                         [&](const std::vector<ckpt::Checkpoint>& checkpoints, std::vector<std::string> at) {
+                           runs.at = std::move(at);
+                           ckpt::StackLayersReport done;
+                           ckpt::Checkpoint result = ckpt::stack_layers(checkpoints, runs, &done);
+                           return describe(std::move(result), done, options);
+                         });
+}
+
 int run(Context& context, const Options& given) {
+  if (given.method == "passthrough") return stack(context, given);
+  if (!given.layers.empty()) {
+    throw core::Error(core::ErrorCode::usage, "--layers belongs to --method passthrough");
+  }
   Options options = given;
   ckpt::MergeOptions merge{.method = method_of(options),
                            .weights = parse_numbers("--weights", options.weights),
@@ -85,9 +147,10 @@ int run(Context& context, const Options& given) {
 
 void add_method_options(CommandSpec command, Options& options) {
   command
-      .add_option("--method", options.method,
-                  "linear (weighted mean), slerp (along the arc from the first to the second), task-arithmetic, ties, "
-                  "dare-linear, dare-ties (differences to a base); default linear")
+      .add_option(
+          "--method", options.method,
+          "linear (weighted mean), slerp (along the arc from the first to the second), task-arithmetic, ties, "
+          "dare-linear, dare-ties (differences to a base), passthrough (runs of layers as they are); default linear")
       .type_name("METHOD");
   command.add_option("--base", options.base, "the model that the others were trained on from").type_name("FILE");
   command.add_option("--weights", options.weights, "one weight per model, or one for all (default 1)")
@@ -96,6 +159,11 @@ void add_method_options(CommandSpec command, Options& options) {
       .add_option("--densities", options.densities,
                   "share of each difference that ties and dare keep, one per model or one for all (default 1)")
       .type_name("D,...");
+  command
+      .add_option("--layers", options.layers,
+                  "of passthrough: a run of layers per file, 0-16,8-24 for 0 to 15 of the first, then 8 to 23 of the "
+                  "second; a file may be given several times")
+      .type_name("RUN,...");
   command.add_option("-t", options.t, "of slerp: 0 is the first model, 1 the second (default 0.5)").type_name("T");
   command.add_option("--lambda", options.lambda, "factor of the merged difference (default 1)").type_name("X");
   command.add_option("--seed", options.seed, "of dare's choices (default 0)").type_name("N");
