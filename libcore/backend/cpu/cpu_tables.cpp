@@ -54,6 +54,7 @@ struct CpuTables {
     fill_integers(elementwise);
     fill_compares(elementwise);
     fill_ternaries(elementwise);
+    CORE_BY_ISA_TO_AVX2(fill_narrow)(elementwise);
   }
 
   void fill_images() {

@@ -17,6 +17,8 @@ namespace core::cpu {
 // None for AVX-512.
 CORE_EACH_ISA(void fill_float_arithmetic(ElementwiseTable& table))
 CORE_EACH_ISA(void fill_float_math(ElementwiseTable& table))
+/// After all others: it calls their f32 kernels.
+CORE_EACH_ISA(void fill_narrow(ElementwiseTable& table))
 
 /// An f32 product where it is small enough to be worth it; false where it is not.
 CORE_EACH_ISA(bool small_product(const GemmParams& p))

@@ -345,7 +345,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
   check_no_zero_divisor(op, y, compute);
   Tensor out = make_result(sizes, compute, *backend, operand_of(x), operand_of(y));
   OpArgs rounded = args;
-  if (compute != dtype) rounded[0] = addend_of(op, dtype, *backend, args[0]);
+  rounded[0] = addend_of(op, dtype, *backend, args[0]);
   run_binary_op(op, out, operand_of(x), operand_of(y), rounded);
   return cast(out, dtype);
 }
@@ -365,7 +365,9 @@ void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpAr
   };
   if (out.dtype() == b.dtype() && &backend_of(out) == &backend_of(b) && out.sizes() == b.sizes() &&
       (computes_directly(out.dtype()) || has_kernel())) {
-    return run_binary_op(op, out, operand_of(out), operand_of(b), args);
+    OpArgs rounded = args;
+    rounded[0] = addend_of(op, out.dtype(), backend_of(out), args[0]);
+    return run_binary_op(op, out, operand_of(out), operand_of(b), rounded);
   }
   check_same_shape_out(out.sizes(), broadcast_shapes(out.sizes(), b.sizes()));
   check_castable(binary_dtype(op, result_type(out, b)), out.dtype());
