@@ -9,6 +9,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/optim/adam.h"
 #include "libcore/optim/averaged_model.h"
+#include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/schedule.h"
 #include "libcore/optim/schedule_group.h"
 #include "libcore/optim/sgd.h"
@@ -121,6 +122,20 @@ TEST(TrainingParts, StandInTheFileUnderTheirNamesInTheirOrder) {
   EXPECT_THAT(names,
               ElementsAre("epoch", "step", "generator", "critic", "average", "optimizer_g", "optimizer_c", "schedule",
                           "plateau", "best", "seen", "warm", "phase", "log", "rng_state", "cuda_rng_state"));
+}
+
+TEST(TrainingParts, AScalerIsOneOfThem) {
+  TempDir dir;
+  core::GradScaler scaler("cpu", {.init_scale = 512, .growth_interval = 7}), other("cpu");
+  ckpt::save_training(dir.path() / "run.pth", TrainingParts().add("scaler", scaler));
+  const auto saved = ckpt::open(dir.path() / "run.pth");
+  const auto& items = saved.root.as_dict().items.at(2).second.as_dict().items;  // after epoch and step
+  std::vector<std::string> names;
+  for (const auto& [key, value] : items) names.push_back(key.as_text());
+  EXPECT_THAT(names, ElementsAre("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"));
+  ckpt::resume_training(dir.path() / "run.pth", TrainingParts().add("scaler", other));
+  EXPECT_EQ(other.get_scale(), 512);
+  EXPECT_EQ(other.get_growth_interval(), 7);
 }
 
 TEST(TrainingParts, OfOneModelAndOneOptimizerAreThePlainFile) {

@@ -7,7 +7,6 @@
 #include "libcore/backend/cpu/conv/dense.h"
 #include "libcore/backend/cpu/conv/onednn.h"
 #include "libcore/backend/cpu/cpu_tables.h"
-#include "libcore/backend/cpu/isa.h"
 
 namespace core::cpu {
 
@@ -96,7 +95,7 @@ void fill_dense_convolutions(NnTable& table) {
   set(table, DType::f64, {conv2d_f64, conv2d_input_grad_f64, conv2d_weight_grad_f64});
   set(table, DType::f16, {conv2d_f16, conv2d_input_grad_f16, conv2d_weight_grad_f16});
   set(table, DType::bf16,
-      multiplies_bf16() ? kByOnednn<Element::bf16>
+      dnnl_takes_bf16() ? kByOnednn<Element::bf16>
                         : ConvKernels{conv2d_bf16, conv2d_input_grad_bf16, conv2d_weight_grad_bf16});
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
@@ -174,6 +175,12 @@ Convolution make_convolution(const Key& key) {
 const dnnl::engine& dnnl_engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   return cpu;
+}
+
+bool dnnl_takes_bf16() {
+  const auto has = [](int all, int some) { return (all & some) == some; };
+  return multiplies_bf16() &&
+         has(static_cast<int>(dnnl_get_effective_cpu_isa()), static_cast<int>(dnnl_cpu_isa_avx512_core_bf16));
 }
 
 dnnl::stream& dnnl_stream() {

@@ -13,6 +13,8 @@
 namespace core::cpu {
 
 const dnnl::engine& dnnl_engine();
+/// Whether it computes with bf16: where multiplies_bf16() and nothing (ONEDNN_MAX_CPU_ISA) keeps it from that.
+bool dnnl_takes_bf16();
 dnnl::stream& dnnl_stream();
 
 /// What the arrays of a convolution hold.

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "libcore/backend/cpu/conv/onednn.h"
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/gemm/few_rows.h"
 #include "libcore/backend/cpu/gemm/gemm_bf16.h"
-#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
 #include "libcore/backend/element_types.h"
@@ -121,7 +121,7 @@ void fill_matmul(MatmulTable& table) {
   };
   slot(DType::f32) = gemm_f32;
   slot(DType::f64) = gemm_f64;
-  if (multiplies_bf16()) slot(DType::bf16) = gemm_bf16;
+  if (dnnl_takes_bf16()) slot(DType::bf16) = gemm_bf16;
   slot(DType::i64) = gemm_integer<std::int64_t>;
   slot(DType::i32) = gemm_integer<std::int32_t>;
   slot(DType::i16) = gemm_integer<std::int16_t>;

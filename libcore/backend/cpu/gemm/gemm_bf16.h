@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products of bf16. REQUIRES: multiplies_bf16(). Thread safety: pure functions. For gemm.cpp alone:
-// if (multiplies_bf16()) slot(DType::bf16) = gemm_bf16;
+// Matrix products of bf16. REQUIRES: dnnl_takes_bf16(). Thread safety: pure functions. For gemm.cpp alone:
+// if (dnnl_takes_bf16()) slot(DType::bf16) = gemm_bf16;
 
 #include "libcore/backend/op_params.h"
 
