@@ -33,6 +33,18 @@ struct AutocastMode {
 };
 inline thread_local constinit AutocastMode autocast_mode;
 
+/// Operations in place keep the types that they are given, as PyTorch's: no casts for a scope.
+class NoCasts {
+ public:
+  NoCasts() : before_(autocast_mode.suspended) { autocast_mode.suspended = true; }
+  ~NoCasts() { autocast_mode.suspended = before_; }
+  NoCasts(const NoCasts&) = delete;
+  NoCasts& operator=(const NoCasts&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// Takes over the mode of another thread, or of another time, for a scope.
 class AutocastModeGuard {
  public:

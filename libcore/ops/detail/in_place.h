@@ -3,6 +3,7 @@
 // Internal to ops.
 // Use: return detail::in_place(x, needs_grad(x, y), [&](const Tensor& t) { return hypot(t, y); });
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/tensor.h"
@@ -26,6 +27,7 @@ void write_result(const Tensor& self, const Tensor& result);
 template <class Operation, class Plain>
 const Tensor& in_place(const Tensor& self, bool track, Operation operation, Plain plain) {
   check_writable(self, track);
+  const NoCasts in_its_own_type;
   if (!track) {
     plain();
     self.impl()->bump_version();

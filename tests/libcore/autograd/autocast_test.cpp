@@ -60,6 +60,14 @@ TEST(Autocast, CastsProductsAndLeavesTheRest) {
   EXPECT_FALSE(core::is_autocast_enabled("cpu"));
 }
 
+TEST(Autocast, OperationsInPlaceKeepTheirTypes) {
+  const Tensor c = core::randn({3, 3}), a = core::randn({3, 4}), b = core::randn({4, 3});
+  const Tensor exact = core::addmm(c, a, b);
+  const core::autocast guard("cpu");
+  EXPECT_TRUE(core::allclose(core::addmm_(c.clone(), a, b), exact, {.rtol = 1e-6, .atol = 1e-6}));
+  EXPECT_EQ(core::mm(a, b).dtype(), DType::bf16);
+}
+
 TEST(Autocast, GradientsHaveTheTypeOfTheirLeaves) {
   core::Linear layer(4, 3);
   const Tensor x = core::randn({5, 4});
