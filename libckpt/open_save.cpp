@@ -136,6 +136,9 @@ void check_form(const Format& format, const SaveOptions& options) {
   if (several && !format.splits) {
     throw Error(ErrorCode::unsupported, subject + " is not split into shards; save as .safetensors");
   }
+  if (format.is_folder && (options.max_shard_size > 0 || !options.shard_prefixes.empty())) {
+    throw Error(ErrorCode::usage, subject + " is split by ranks, not by size or names; say how many ranks");
+  }
 }
 
 /// Asks for one byte of every tensor that would be unfolded, before room is made for all of them: those that claim more

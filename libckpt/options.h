@@ -71,8 +71,9 @@ struct SaveOptions {
   /// at a multiple of 4,096. 0 gives the file that the reference library writes.
   std::uint64_t slack = 4096;
   double parity = 0;  ///< .ckpt: share of the file, 0 to 1, that may decay and still be restored (ckpt rescue)
-  std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file
-  std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says
+  std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
+  std::uint32_t shards = 0;          ///< number of files of about the same size; 0 = as max_shard_size says
+  std::uint32_t shard_dim = 0;       ///< .dcp: the dimension along which tensors are cut into `shards` pieces
   std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest
   bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
   std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once

@@ -76,6 +76,7 @@ struct Format {
   bool holds_lone_tensor = false;  ///< whether the top may be a tensor without a name
   bool has_checksums = false;      ///< whether it keeps a checksum of every tensor, which readers compare
   bool several_files = false;      ///< whether a checkpoint of it is a folder, or an index and its shards
+  bool is_folder = false;          ///< whether write() makes a folder of the name that it is given
   bool torch_save = false;         ///< whether torch.save writes it, or once did
   bool objects_beside = false;     ///< whether tensors have dotted names, and all else lies beside them as objects
   CarriedObjects objects = CarriedObjects::left_out;

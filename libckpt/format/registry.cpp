@@ -16,7 +16,9 @@
 #include "libckpt/format/torch_sharded/torch_sharded.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libckpt/format/torchscript/torchscript.h"
+#include "libckpt/io/atomic_folder.h"
 #include "libckpt/io/mapped_file.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -77,8 +79,9 @@ SourcePtr open_named(const std::filesystem::path& named, const std::filesystem::
 
 }  // namespace
 
-Input open_input(const std::filesystem::path& named, const OpenOptions& options) {
+Input open_input(const std::filesystem::path& given, const OpenOptions& options) {
   constexpr std::uint64_t kHeadBytes = 4096;
+  std::filesystem::path named = is_remote_name(given) ? given : moved_aside(given);
   std::filesystem::path path = resolve_folder(named);
   Input input{path, open_named(named, path, options), {}, nullptr};
   // Through the page cache, since the next one who opens it asks for the same; how tensors are read is said afterwards.

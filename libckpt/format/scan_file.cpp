@@ -19,7 +19,7 @@ std::vector<std::pair<std::string, SourcePtr>> pieces_beside(const Input& input,
   keeping.foreign_objects = true;
   PickleGraph graph = read_dcp_pickle(*input.file, keeping);
   DcpMetadata metadata = read_dcp_metadata(graph, keeping);
-  DcpFiles files(input.path.parent_path(), options);
+  DcpFiles files(input.path.parent_path(), metadata.save_id, options);
   std::vector<std::pair<std::string, SourcePtr>> pieces;
   auto add = [&](const std::optional<DcpPlace>& place) {
     if (place) pieces.emplace_back(place->file + " at byte " + std::to_string(place->offset), files.range(*place));

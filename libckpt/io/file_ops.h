@@ -4,6 +4,7 @@
 // set_file_ops() is for tests and trials, while no other thread writes. Use: file_ops().fsync(fd.get());
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -29,6 +30,7 @@ struct FileOps {
   int (*linkat)(int old_dir, const char* old_name, int new_dir, const char* new_name, int flags);
   int (*unlinkat)(int folder, const char* name, int flags);
   int (*set_lock)(int fd, const struct flock* region);  ///< fcntl F_OFD_SETLK
+  int (*mkdirat)(int folder, const char* name, mode_t mode) = ::mkdirat;
 };
 
 const FileOps& file_ops();

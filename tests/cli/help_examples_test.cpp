@@ -189,6 +189,7 @@ void make_files(const TempDir& dir) {
   make_checkpoints(at);
   make_adapter(at / "adapter");
   EXPECT_EQ(run_ckpt(at, {"split", "--shards", "2", "net.pth", "-o", "net/"}).code, 0);
+  EXPECT_EQ(run_ckpt(at, {"convert", "net.pth", "run.dcp", "--ranks", "2"}).code, 0);
   EXPECT_EQ(run_ckpt(at, {"optim", "rekey", "--to", "name", "last.pth", "-o", "named.pth"}).code, 0);
   EXPECT_EQ(run_ckpt(at, {"delta", "make", "epoch8.pth", "epoch9.pth", "-o", "epoch9.delta.ckpt"}).code, 0);
   EXPECT_EQ(run_ckpt(at, {"delta", "make", "epoch9.pth", "epoch10.pth", "-o", "epoch10.delta.ckpt"}).code, 0);

@@ -66,6 +66,7 @@ TEST(StandardOutput, IsRefusedWhereItCannotBeWhatIsMeant) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"publish", "net.pth", "-o", "-"},
                                                     {"split", "net.pth", "--shards", "2", "-o", "-"},
                                                     {"join", "net.pth", "-o", "-"},
+                                                    {"reshard", "net.pth", "--ranks", "2", "-o", "-"},
                                                     {"rescue", "net.pth", "-o", "-"},
                                                     {"reindex", "net.ckpt", "-o", "-"},
                                                     {"man", "--write", "-"}}) {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <span>
 
+#include "libckpt/entry.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -19,8 +20,8 @@ constexpr std::uint64_t kMostPiece = 64 << 20;
 /// at i * run_length in its source; where it lies in the tensor grows with i.
 class Runs {
  public:
-  Runs(const core::Shape& shape, std::uint64_t width, SourceChunk chunk) : bytes_(std::move(chunk.bytes)) {
-    const Box& box = chunk.box;
+  Runs(const core::Shape& shape, std::uint64_t width, SourceChunk chunk) : chunk_(std::move(chunk)) {
+    const Box& box = chunk_.box;
     std::size_t rank = shape.size();
     std::size_t inner = rank;  // dimensions from here on are covered whole
     length_ = width;
@@ -36,7 +37,8 @@ class Runs {
     end_ = place(count_ - 1) + length_;
   }
 
-  const ByteSource& bytes() const { return *bytes_; }
+  const ByteSource& bytes() const { return *chunk_.bytes; }
+  const SourceChunk& chunk() const { return chunk_; }
   /// Of the first run in the tensor, and behind the last.
   std::uint64_t begin() const { return start_; }
   std::uint64_t end() const { return end_; }
@@ -52,9 +54,9 @@ class Runs {
     std::uint64_t tail = std::min(length_, end - place(last - 1));
     std::uint64_t from = first * length_ + head;
     std::uint64_t to = (last - 1) * length_ + tail;
-    if (last - first == 1) return bytes_->read(from, out.subspan(place(first) + head - begin, to - from));
+    if (last - first == 1) return bytes().read(from, out.subspan(place(first) + head - begin, to - from));
     buffer.resize(to - from);
-    bytes_->read(from, buffer);
+    bytes().read(from, buffer);
     for (std::uint64_t run = first; run < last; ++run) {
       std::uint64_t a = run == first ? head : 0;
       std::uint64_t b = run + 1 == last ? tail : length_;
@@ -101,7 +103,7 @@ class Runs {
     return low;
   }
 
-  SourcePtr bytes_;
+  SourceChunk chunk_;
   std::uint64_t start_ = 0;   ///< of the first run in the tensor
   std::uint64_t length_ = 0;  ///< of a run
   std::uint64_t count_ = 1;
@@ -146,6 +148,7 @@ class ChunkSource final : public ByteSource {
   void visit_checked(const CheckedVisitor& see) const override {
     for (const Runs& chunk : chunks_) chunk.bytes().visit_checked(see);
   }
+  const std::vector<Runs>& chunks() const { return chunks_; }
 
  private:
   struct Piece {
@@ -191,6 +194,31 @@ class ChunkSource final : public ByteSource {
   mutable core::ByteVector cache_;
 };
 
+bool meet(const Box& a, const Box& b) {
+  for (std::size_t d = 0; d < a.offsets.size(); ++d) {
+    if (a.offsets[d] + a.sizes[d] <= b.offsets[d] || b.offsets[d] + b.sizes[d] <= a.offsets[d]) return false;
+  }
+  return true;
+}
+
+/// The part of a chunk that lies in `box`, placed as in a tensor that is the box alone.
+SourceChunk part_in(const SourceChunk& chunk, core::DType dtype, const Box& box) {
+  std::size_t rank = box.sizes.size();
+  SourceChunk part{{core::Shape(rank, 0), core::Shape(rank, 0)}, nullptr};
+  View view{std::make_shared<Storage>(Storage{dtype, chunk.bytes, "cpu"}), 0, core::Shape(rank, 1)};
+  for (std::size_t d = rank; d-- > 0;) {
+    if (d + 1 < rank) view.strides[d] = view.strides[d + 1] * chunk.box.sizes[d + 1];
+    std::int64_t begin = std::max(chunk.box.offsets[d], box.offsets[d]);
+    std::int64_t end = std::min(chunk.box.offsets[d] + chunk.box.sizes[d], box.offsets[d] + box.sizes[d]);
+    part.box.offsets[d] = begin - box.offsets[d];
+    part.box.sizes[d] = std::max<std::int64_t>(end - begin, 0);
+    view.offset += (begin - chunk.box.offsets[d]) * view.strides[d];
+  }
+  bool is_empty = core::try_numel(part.box.sizes.span()).value_or(0) == 0;
+  part.bytes = is_empty ? nullptr : gather(view, dtype, part.box.sizes);
+  return part;
+}
+
 }  // namespace
 
 SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::vector<SourceChunk> chunks) {
@@ -201,6 +229,22 @@ SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::ve
   runs.reserve(chunks.size());
   for (SourceChunk& chunk : chunks) runs.emplace_back(shape, width, std::move(chunk));
   return std::make_shared<ChunkSource>(size, std::move(runs));
+}
+
+SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box) {
+  if (box.sizes == shape) return bytes;
+  auto width = static_cast<std::uint64_t>(core::bit_width(dtype)) / 8;
+  const auto* several = dynamic_cast<const ChunkSource*>(bytes.get());
+  std::vector<SourceChunk> found;
+  if (several == nullptr) {
+    found.push_back(part_in({{core::Shape(shape.size(), 0), shape}, bytes}, dtype, box));
+  } else {
+    for (const Runs& runs : several->chunks()) {
+      if (meet(runs.chunk().box, box)) found.push_back(part_in(runs.chunk(), dtype, box));
+    }
+  }
+  if (found.empty()) return memory_source({});
+  return assemble_chunks(box.sizes, width, std::move(found));
 }
 
 }  // namespace ckpt::detail

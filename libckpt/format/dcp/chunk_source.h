@@ -7,6 +7,7 @@
 
 #include "libckpt/format/dcp/tiling.h"
 #include "libckpt/io/byte_source.h"
+#include "libcore/base/dtype.h"
 
 namespace ckpt::detail {
 
@@ -18,5 +19,9 @@ struct SourceChunk {
 /// `width` is the size of an element in bytes. REQUIRES: the boxes pass check_tiling(); each source has the bytes of
 /// its box. One chunk that is the whole tensor is returned as it is.
 SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::vector<SourceChunk> chunks);
+
+/// What lies in `box` of the tensor with these bytes, row-major. Of a tensor in chunks those alone are read that have
+/// some of it, and of them what lies in it. REQUIRES: the box lies inside; elements of whole bytes.
+SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box);
 
 }  // namespace ckpt::detail

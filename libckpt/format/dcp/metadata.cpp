@@ -201,6 +201,13 @@ DcpItem read_item(const PickleGraph& graph, std::string name, NodeId object, con
   return item;
 }
 
+/// Older releases say none.
+std::string read_save_id(const PickleGraph& graph, NodeId object) {
+  if (class_of(graph, object) != "StorageMeta") return "";
+  NodeId id = Fields(graph, object, "StorageMeta").find("save_id");
+  return id != kNoNode && graph.kind(id) == NodeKind::text ? std::string(graph.text(id)) : "";
+}
+
 }  // namespace
 
 bool is_dcp_metadata(const PickleGraph& graph) {
@@ -228,6 +235,7 @@ DcpMetadata read_dcp_metadata(const PickleGraph& graph, const OpenOptions& optio
   Places places = read_places(graph, metadata.at("storage_data", NodeKind::dict));
   auto paths = read_paths(graph, metadata.find("planner_data"));
   DcpMetadata out;
+  out.save_id = read_save_id(graph, metadata.find("storage_meta"));
   std::unordered_map<std::string_view, bool> seen;
   std::span<const NodeId> items = graph.children(metadata.at("state_dict_metadata", NodeKind::dict));
   if (items.size() / 2 > options.limits.max_tensors) {

@@ -45,6 +45,7 @@ struct DcpItem {
 
 struct DcpMetadata {
   std::vector<DcpItem> items;  ///< in the order of the file
+  std::string save_id = {};    ///< tells one save from another; "" where the file says none
 };
 
 /// True when this pickle describes a distributed checkpoint.

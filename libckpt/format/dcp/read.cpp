@@ -3,6 +3,7 @@
 #include "libckpt/format/dcp/chunk_source.h"
 #include "libckpt/format/dcp/data_files.h"
 #include "libckpt/format/dcp/dcp.h"
+#include "libckpt/format/dcp/detail.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/torch/torch_archive.h"
 #include "libckpt/io/remote_name.h"
@@ -38,27 +39,34 @@ SourcePtr open_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files
   });
 }
 
-/// On another machine only what is read is asked for: the metadata say everything else.
-SourcePtr chunk_when_read(const DcpItem& item, const DcpChunk& chunk, const std::shared_ptr<DcpFiles>& files,
-                          const OpenOptions& options) {
+/// What every piece of one tensor is opened with, later.
+struct LateTensor {
+  DcpItem item;  ///< without its chunks
+  std::shared_ptr<DcpFiles> files;
+  OpenOptions options;
+};
+
+/// Only what is read is asked for: the metadata say everything else.
+SourcePtr chunk_when_read(const std::shared_ptr<const LateTensor>& tensor, const DcpChunk& chunk) {
+  const DcpItem& item = tensor->item;
   std::optional<std::uint64_t> numel = core::try_numel(chunk.sizes.span());
   std::optional<std::uint64_t> bytes = numel ? core::byte_size(item.dtype, *numel) : std::nullopt;
   if (!bytes) corrupt("a chunk has the shape " + core::to_list(chunk.sizes) + ", which no memory can hold");
-  OpenOptions later = options;
-  later.report = nullptr;
-  DcpItem known = item;
-  known.chunks.clear();
-  return opened_when_read(*bytes, [known, chunk, files, later] {
-    std::lock_guard lock(files->opening());
-    return core::with_context(quote(known.name), [&] { return open_chunk(known, chunk, *files, later); });
+  return opened_when_read(*bytes, [tensor, chunk] {
+    std::lock_guard lock(tensor->files->opening());
+    return core::with_context(quote(tensor->item.name),
+                              [&] { return open_chunk(tensor->item, chunk, *tensor->files, tensor->options); });
   });
 }
 
-SourcePtr read_chunk(const DcpItem& item, const DcpChunk& chunk, const std::shared_ptr<DcpFiles>& files,
-                     const OpenOptions& options) {
-  bool empty = core::try_numel(chunk.sizes.span()).value_or(1) == 0;
-  if (!chunk.place && empty) return nullptr;
-  return files->are_far() ? chunk_when_read(item, chunk, files, options) : open_chunk(item, chunk, *files, options);
+std::shared_ptr<const LateTensor> late_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files,
+                                              const OpenOptions& options) {
+  if (!files->opens_late()) return nullptr;
+  LateTensor late{{}, files, options};
+  late.item.name = item.name;
+  late.item.dtype = item.dtype;
+  late.options.report = nullptr;
+  return std::make_shared<const LateTensor>(std::move(late));
 }
 
 Value read_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files, const OpenOptions& options) {
@@ -73,8 +81,12 @@ Value read_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files, c
   for (const DcpChunk& chunk : item.chunks) boxes.push_back({chunk.offsets, chunk.sizes});
   check_tiling(item.shape, boxes);
   std::vector<SourceChunk> chunks;
+  std::shared_ptr<const LateTensor> late = late_tensor(item, files, options);
   for (std::size_t i = 0; i < boxes.size(); ++i) {
-    chunks.push_back({boxes[i], read_chunk(item, item.chunks[i], files, options)});
+    bool has_none = !item.chunks[i].place && core::try_numel(boxes[i].sizes.span()).value_or(1) == 0;
+    if (has_none) continue;
+    SourcePtr bytes = late ? chunk_when_read(late, item.chunks[i]) : open_chunk(item, item.chunks[i], *files, options);
+    chunks.push_back({std::move(boxes[i]), std::move(bytes)});
   }
   Entry entry;
   entry.dtype = item.dtype;
@@ -113,17 +125,39 @@ std::uint64_t bytes_named(const DcpMetadata& metadata) {
 
 }  // namespace
 
-DcpFiles::DcpFiles(std::filesystem::path folder, const OpenOptions& options)
+DcpFiles::DcpFiles(std::filesystem::path folder, const std::string& save_id, const OpenOptions& options)
     : folder_(std::move(folder)), options_(options) {
   options_.report = nullptr;
+  std::error_code ignored;
+  bool listed = !save_id.empty() && !are_far() && std::filesystem::exists(folder_ / kPartsFile, ignored);
+  if (listed) read_parts(save_id);
+}
+
+void DcpFiles::read_parts(const std::string& save_id) {
+  PartsFile parts = read_parts_file(*open_part(folder_, std::string(kPartsFile), options_, "the folder"), options_);
+  if (parts.save_id != save_id) return;  // another program has saved here since
+  for (const PartFacts& part : parts.parts) {
+    std::error_code missing;
+    std::uint64_t size = std::filesystem::file_size(folder_ / part.file, missing);
+    std::string file = "the file " + quote(part.file);
+    if (missing) corrupt(file + " is missing: " + std::string(kPartsFile) + " names it as a part of this save");
+    if (size == part.size) continue;
+    corrupt(file + " has " + core::format_count(size) + " bytes where this save wrote " +
+            core::format_count(part.size) + ": it is cut off, or a part of another save");
+  }
+  parts_ = std::move(parts);
+}
+
+SourcePtr DcpFiles::open(const std::string& name) const {
+  SourcePtr file =
+      core::with_context("file " + quote(name), [&] { return open_part(folder_, name, options_, "the metadata"); });
+  if (parts_.find(name) == nullptr || save_id_in(*file) == parts_.save_id) return file;
+  corrupt("the file " + quote(name) + " is a part of another save than the metadata");
 }
 
 SourcePtr DcpFiles::range(const DcpPlace& place) {
   SourcePtr& file = files_[place.file];
-  if (file == nullptr) {
-    file = core::with_context("file " + quote(place.file),
-                              [&] { return open_part(folder_, place.file, options_, "the metadata"); });
-  }
+  if (file == nullptr) file = open(place.file);
   if (place.offset > file->size() || place.length > file->size() - place.offset) {
     corrupt("the file " + quote(place.file) + " is cut off: it has " + core::format_count(file->size()) +
             " bytes where " + core::format_count(place.length) + " are expected at byte " +
@@ -132,19 +166,47 @@ SourcePtr DcpFiles::range(const DcpPlace& place) {
   return slice(file, place.offset, place.length);
 }
 
+std::ptrdiff_t DcpDetail::item_of(const Value& value, const std::string& name) const {
+  if (value.is(Value::Kind::tensor)) {
+    const Entry& entry = value.as_entry();
+    auto found = tensors.find(entry.bytes.get());
+    bool same = found != tensors.end() && metadata.items[found->second].dtype == entry.dtype &&
+                metadata.items[found->second].shape == entry.shape;
+    return same ? static_cast<std::ptrdiff_t>(found->second) : -1;
+  }
+  std::ptrdiff_t alike = -1;
+  for (const auto& [item, known] : objects) {
+    if (!(known == value)) continue;
+    if (metadata.items[item].name == name) return static_cast<std::ptrdiff_t>(item);
+    if (alike < 0) alike = static_cast<std::ptrdiff_t>(item);
+  }
+  return alike;
+}
+
 Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
-  DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
-  auto files = std::make_shared<DcpFiles>(input.path.parent_path(), options);
+  auto detail = std::make_shared<DcpDetail>();
+  detail->folder = input.path.parent_path();
+  detail->file = input.file;
+  detail->metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
+  auto files = std::make_shared<DcpFiles>(detail->folder, detail->metadata.save_id, options);
+  detail->save = files->parts();
   NestedBuilder tree(options.limits);
-  for (const DcpItem& item : metadata.items) {
+  for (std::size_t i = 0; i < detail->metadata.items.size(); ++i) {
+    const DcpItem& item = detail->metadata.items[i];
     core::with_context(quote(item.name), [&] {
       Value value = item.is_tensor ? read_tensor(item, files, options) : read_object_item(item, *files, options);
+      if (item.is_tensor) {
+        detail->tensors.emplace(value.as_entry().bytes.get(), i);
+      } else {
+        detail->objects.emplace_back(i, value);
+      }
       tree.add(item.path.empty() ? std::vector<PathStep>{item.name} : item.path, std::move(value));
     });
   }
-  if (input.budget) input.budget->add_disk(files->are_far() ? bytes_named(metadata) : files->bytes());
+  if (input.budget) input.budget->add_disk(files->are_far() ? bytes_named(detail->metadata) : files->bytes());
   Checkpoint checkpoint;
   checkpoint.root = tree.take();
+  checkpoint.detail = std::move(detail);
   return checkpoint;
 }
 

@@ -45,10 +45,14 @@ class PickleWriter {
   void build() { op('b'); }
   void persistent_id() { op('Q'); }
   void stop() { op('.'); }
+  /// Drops the object on top, which the memo may keep.
+  void pop() { op('0'); }
 
   /// Remembers the object on top and gives its number.
   std::uint32_t put();
   void get(std::uint32_t number);
+  /// How many objects are remembered; the last has the number below this.
+  std::uint32_t memo_size() const { return memo_size_; }
 
   std::size_t size() const { return out_.size(); }
   core::ByteVector take() { return std::move(out_); }

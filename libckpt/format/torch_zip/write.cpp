@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "libckpt/format/save_file.h"
-#include "libckpt/format/torch/value_pickler.h"
+#include "libckpt/format/torch/archive_writer.h"
 #include "libckpt/format/torch_zip/detail.h"
 #include "libckpt/format/torch_zip/keepable.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
@@ -11,30 +11,6 @@
 
 namespace ckpt::detail {
 namespace {
-
-/// What torch.save calls the folder when it is given no file name: the same data gives the same bytes under any name.
-constexpr std::string_view kRoot = "archive/";
-
-SourcePtr text_source(std::string_view text) {
-  return memory_source({core::as_bytes(text).begin(), core::as_bytes(text).end()});
-}
-
-/// The records in PyTorch's order. The layout is PyTorch's to the byte, so its readers may compute offsets.
-std::vector<ZipItem> records(PickledTree tree) {
-  std::vector<ZipItem> items;
-  auto add = [&](const std::string& name, SourcePtr payload) {
-    items.push_back({std::string(kRoot) + name, std::move(payload)});
-  };
-  add("data.pkl", memory_source(std::move(tree.pickle)));
-  add(".format_version", text_source("1"));
-  add(".storage_alignment", text_source("64"));
-  add("byteorder", text_source("little"));
-  for (std::size_t i = 0; i < tree.storages.size(); ++i) {
-    add("data/" + std::to_string(i), std::move(tree.storages[i]));
-  }
-  add("version", text_source("3\n"));
-  return items;
-}
 
 /// {"format": "pt"} of safetensors files only says which library the tensors are for.
 bool says_more_than_format(const Checkpoint& checkpoint) {
@@ -50,7 +26,7 @@ std::vector<Obstacle> torch_zip_obstacles(const Checkpoint& checkpoint, const Sa
 }
 
 void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
-  ZipWriter zip(records(pickle_tree(keepable_tree(checkpoint.root).root)));
+  ZipWriter zip = archive_of(keepable_tree(checkpoint.root).root);
   AtomicFile file(path, file_options(options, zip.total_size()));
   zip.write(file, [&](std::uint64_t done) {
     if (options.progress) options.progress(done, zip.total_size());

@@ -214,7 +214,7 @@ TEST_F(GgufFile, OtherFormatsRefuseBlocks) {
     options.drop_inexpressible = true;
     ckpt::save(checkpoint, target, options);
     EXPECT_THAT(test::names(ckpt::open(target)), testing::ElementsAre("w")) << format->name;
-    std::filesystem::remove(target);
+    std::filesystem::remove_all(target);
   }
 }
 

@@ -98,6 +98,9 @@ inline int bad_unlink(int folder, const char* name, int flags) {
   if (injected_errno == 0) strikes();
   return ::unlinkat(folder, name, flags);
 }
+inline int bad_mkdir(int folder, const char* name, mode_t mode) {
+  return strikes() ? -1 : ::mkdirat(folder, name, mode);
+}
 inline int no_lock(int, const struct flock*) {
   errno = ENOLCK;
   return -1;
@@ -113,7 +116,8 @@ inline const ckpt::detail::FileOps kBadOps = {bad_open,
                                               bad_rename,
                                               bad_link,
                                               bad_unlink,
-                                              ckpt::detail::system_file_ops().set_lock};
+                                              ckpt::detail::system_file_ops().set_lock,
+                                              bad_mkdir};
 
 /// Lets the call number `at` fail with `error` (0: kill) as long as it lives.
 class Injection {

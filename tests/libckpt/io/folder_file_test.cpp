@@ -108,7 +108,7 @@ TEST_F(FolderFile, SaysWhatIsMissingOrNoFile) {
 
 TEST_F(FolderFile, DataOfADistributedCheckpointAreNotTakenFromElsewhere) {
   fs::create_symlink("../secret", folder_ / "__0_0.distcp");
-  ckpt::detail::DcpFiles files(folder_, ckpt::OpenOptions());
+  ckpt::detail::DcpFiles files(folder_, "", ckpt::OpenOptions());
   try {
     files.range({"__0_0.distcp", 0, 3});
     FAIL() << "the file was read";

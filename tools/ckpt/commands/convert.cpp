@@ -22,6 +22,15 @@ struct Options : EditOptions {
   bool dequantize = false;
 };
 
+/// How many ranks write is said of folders that ranks write.
+void check_ranks(const Options& options, const Job& job) {
+  const ckpt::Format* format = job.format.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(job.format);
+  bool asked = options.shards > 0 || options.shard_dim > 0;
+  if (!asked || (format != nullptr && format->is_folder)) return;
+  throw Error(ErrorCode::usage, "--ranks and --shard-dim are for the folder of a distributed checkpoint; name OUT.dcp")
+      .add_context(job.target.string());
+}
+
 std::vector<std::string> writable_formats() {
   std::vector<std::string> names;
   for (const ckpt::Format* format : ckpt::formats()) {
@@ -87,6 +96,8 @@ std::filesystem::path target_of(const Options& options, const Address& source, c
   if (options.in_place) return source.path;
   std::error_code ignored;
   bool folder = named.ends_with('/') || std::filesystem::is_directory(named, ignored);
+  const ckpt::Format* by_name = format == nullptr ? ckpt::find_format_for(named) : format;
+  if (by_name != nullptr && by_name->is_folder && !named.ends_with('/')) return named;
   return folder ? name_in_folder(named, source, format) : std::filesystem::path(named);
 }
 
@@ -125,6 +136,7 @@ int run(Context& context, Options& options) {
   Job job = make_job(options);
   if (options.output.empty()) options.output = options.target;  // whose final '/' asks for a folder
   check_format(options, job);
+  check_ranks(options, job);
   check_target(options, job);
   ckpt::JsonWriter json(2);
   options.take_modules = !job.source.at.empty();
@@ -143,7 +155,8 @@ void add_convert(CommandSpec app, Command& chosen) {
       app, "convert",
       "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
       "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'\n  ckpt convert "
-      "model.gguf plain.safetensors --dequantize",
+      "model.gguf plain.safetensors --dequantize\n  ckpt convert net.pth net.dcp --ranks 4       # as 4 ranks of "
+      "torch.distributed would write it",
       "Write a checkpoint in another format, named by the extension of OUT or --format.");
   auto options = std::make_shared<Options>();
   command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
@@ -155,6 +168,7 @@ void add_convert(CommandSpec app, Command& chosen) {
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   command.add_flag("--dequantize", options->dequantize,
                    "write quantized blocks of a GGUF file as the float32 values that they stand for");
+  add_rank_options(command, *options);
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/format/spread.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -44,6 +45,26 @@ void write_state_dict(ckpt::JsonWriter& json, const ckpt::StateDictRef& dict) {
   json.end_object();
 }
 
+/// Of a distributed checkpoint only.
+void write_spread(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint) {
+  std::optional<ckpt::Spread> spread = ckpt::spread_of(checkpoint);
+  if (!spread) return;
+  json.key("spread").begin_object();
+  json.key("ranks").value(spread->ranks);
+  json.key("imbalance").value(spread->imbalance());
+  json.key("tensors_in_pieces").value(spread->tensors_in_pieces);
+  json.key("pieces").value(spread->pieces);
+  json.key("whole").value(spread->whole);
+  json.key("replicated_pieces").value(spread->replicated_pieces);
+  json.key("bytes_saved").value(spread->bytes_saved);
+  json.key("parts").begin_array();
+  for (const ckpt::SpreadPart& part : spread->parts) {
+    json.begin_object().key("file").value(part.file).key("bytes").value(part.bytes).end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
 void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& report) {
   json.begin_object();
   json.key("path").value(info.address.shown());
@@ -71,6 +92,7 @@ void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& re
   for (const ckpt::StateDictRef& dict : info.state_dicts) write_state_dict(json, dict);
   json.end_array();
   json.key("plain_values").value(static_cast<std::uint64_t>(info.listing.values.size()));
+  write_spread(json, info.checkpoint);
   write_metadata(json, info.checkpoint);
   write_report(json, report);
   json.end_object();

@@ -1,11 +1,14 @@
 #include "tools/ckpt/commands/info_facts.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <unordered_set>
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/spread.h"
 #include "libckpt/format/tensor_codec.h"
 #include "libckpt/io/remote_name.h"
 #include "libckpt/transform/prefix.h"
@@ -112,6 +115,27 @@ void add_state_dicts(Facts& facts, const Info& info) {
   }
 }
 
+/// How even the ranks' parts are, and what was in pieces.
+void add_spread(Facts& facts, const Info& info) {
+  std::optional<ckpt::Spread> spread = ckpt::spread_of(info.checkpoint);
+  if (!spread || spread->parts.empty()) return;
+  auto less = [](const ckpt::SpreadPart& a, const ckpt::SpreadPart& b) { return a.bytes < b.bytes; };
+  const auto [least, most] = std::minmax_element(spread->parts.begin(), spread->parts.end(), less);
+  std::string ranks = spread->ranks > 0 ? " of " + count_of(spread->ranks, "rank") : "";
+  std::array<char, 32> imbalance{};
+  std::snprintf(imbalance.data(), imbalance.size(), "%.2f", spread->imbalance());
+  facts.emplace_back("parts", count_of(spread->parts.size(), "file") + ranks + ", " + core::format_size(least->bytes) +
+                                  " to " + core::format_size(most->bytes) + ", imbalance " + imbalance.data() +
+                                  " (largest over mean)");
+  facts.emplace_back("pieces", count_of(spread->tensors_in_pieces, "tensor") + " in " +
+                                   count_of(spread->pieces, "piece") + ", " + core::format_count(spread->whole) +
+                                   " whole");
+  if (spread->replicated_pieces == 0) return;
+  facts.emplace_back("replicas", count_of(spread->replicated_pieces, "piece") +
+                                     " alike on several ranks, written once: " +
+                                     core::format_size(spread->bytes_saved) + " not written again");
+}
+
 void add_values(Facts& facts, const Info& info) {
   std::vector<ckpt::NamedValue> values = info.listing.values;
   OptimizerPlaces optimizers(info.optimizers);  // whose settings stand last: their line says what they are
@@ -188,6 +212,7 @@ Facts facts_of(const Info& info) {
     facts.emplace_back(
         "unused", core::format_size(info.unused_bytes) + " that no tensor uses; to free them: " + info.compact_command);
   }
+  add_spread(facts, info);
   add_optimizers(facts, info);
   add_state_dicts(facts, info);
   add_values(facts, info);

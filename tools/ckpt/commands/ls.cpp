@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "libckpt/format/spread.h"
 #include "libckpt/open_save.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -25,6 +26,7 @@ struct Options : ReadOptions {
   bool reverse = false;
   bool all = false;
   bool fold = false;
+  bool chunks = false;
   std::uint64_t top = 0;
   ckpt::Selection selection;
 };
@@ -51,6 +53,7 @@ std::vector<std::size_t> choose(const Options& options, const Listing& listing) 
 
 /// A terminal gets repeated layers once, as long as the whole list is asked for, in the order of the file.
 bool wants_folds(const Options& options, const Output& out) {
+  if (options.chunks) return false;
   bool whole = options.order == Order::file && !options.reverse && options.top == 0 && options.selection.empty();
   if (options.all || options.json || options.quiet || !whole) return false;
   return options.fold || out.width() > 0;
@@ -70,6 +73,21 @@ void print_table(Output& out, const Listed& listed) {
   }
   table.print(out);
   if (folded) out.print("repeated layers are shown once, with the size of one; --all shows each\n");
+}
+
+/// Every piece of every tensor, a line each.
+void print_chunks(Output& out, const Listed& listed, const ckpt::Spread& spread) {
+  Table table(
+      {{"NAME"}, {"OFFSETS"}, {"SIZES"}, {"PART"}, {"AT", Table::Align::right}, {"STORED", Table::Align::right}});
+  for (std::size_t i : listed.shown) {
+    const ckpt::NamedEntry& tensor = listed.listing.tensors[i];
+    for (const ckpt::SpreadPiece& piece : spread.of(*tensor.entry)) {
+      table.add_row({core::printable(tensor.name), core::to_list(piece.offsets), core::to_list(piece.sizes),
+                     piece.file.empty() ? "(not written)" : core::printable(piece.file),
+                     piece.file.empty() ? "" : core::format_count(piece.offset), core::format_size(piece.length)});
+    }
+  }
+  table.print(out);
 }
 
 void print_values(Output& out, const Listing& listing) {
@@ -100,12 +118,13 @@ class Document {
     files_.begin_object().key("files").begin_array();
     tensors_.begin_array();
   }
-  void add(const Address& address, const Listed& listed, const ckpt::Report& report) {
+  void add(const Address& address, const Listed& listed, const ckpt::Report& report, bool chunks) {
     add_file(address, listed, report);
     if (one_file_) print_files();  // so that a long list needs no buffer of its size
     const std::string file = address.shown();
+    std::optional<ckpt::Spread> spread = chunks ? ckpt::spread_of(listed.checkpoint) : std::nullopt;
     for (std::size_t i : listed.shown) {
-      write_tensor(tensors_, listed.listing, i, file);
+      write_tensor(tensors_, listed.listing, i, file, spread ? &*spread : nullptr);
       if (one_file_ && tensors_.text().size() >= kPiece) out_.print(tensors_.take());
     }
   }
@@ -149,7 +168,7 @@ void print_file(Context& context, const Options& options, const Address& address
     return;
   }
   if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
-  print_table(out, listed);
+  options.chunks ? print_chunks(out, listed, *ckpt::spread_of(listed.checkpoint)) : print_table(out, listed);
   if (options.values) print_values(out, listed.listing);
   print_summary(out, listed);
 }
@@ -162,13 +181,18 @@ int list_file(Context& context, const Options& options, const std::string& file,
   listed->checkpoint = ckpt::open(address.path, options.look(report));
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
+  if (options.chunks && !ckpt::spread_of(listed->checkpoint)) {
+    throw core::Error(core::ErrorCode::usage, "is a " + format_title(listed->checkpoint) +
+                                                  ": --chunks is for the folder of a distributed checkpoint")
+        .add_context(address.path.string());
+  }
   listed->shown = choose(options, listed->listing);
   if (wants_folds(options, context.out)) {
     listed->folds = fold_names(listed->listing, ckpt::branches(ckpt::value_at(listed->checkpoint.root, address.at)));
   }
   say_report(options, address.path, report);
   if (document != nullptr) {
-    document->add(address, *listed, report);
+    document->add(address, *listed, report, options.chunks);
   } else {
     print_file(context, options, address, *listed);
   }
@@ -209,6 +233,8 @@ void add_ls(CommandSpec app, Command& chosen) {
           "--fold", options->fold,
           "show repeated layers (same names, shapes and dtypes) once, as h.0-299.attn (the default on a terminal)")
       .excludes(all);
+  command.add_flag("--chunks", options->chunks,
+                   "of a distributed checkpoint, show each piece of each tensor and its part");
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);
   add_remote_options(command);

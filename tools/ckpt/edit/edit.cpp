@@ -54,6 +54,12 @@ fs::path with_extension(fs::path name, const EditCommand& command) {
   return command.extension.empty() ? name : name.replace_extension(command.extension);
 }
 
+/// A name whose format is a folder names that folder, not one to put a file into.
+bool is_checkpoint_folder(const fs::path& target) {
+  const ckpt::Format* format = ckpt::find_format_for(target);
+  return format != nullptr && format->is_folder;
+}
+
 fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
   bool piped = source.is_standard_input();
   if (piped && (options.in_place || options.output.empty())) {
@@ -61,7 +67,7 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
   }
   if (options.in_place) return in_place_target(source);
   if (options.output.empty()) return with_extension(derived_name(source.path, command.tag), command);
-  bool folder = is_folder(options.output) || options.output.ends_with('/');
+  bool folder = (is_folder(options.output) || options.output.ends_with('/')) && !is_checkpoint_folder(options.output);
   if (folder && piped)
     throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input")
         .add_context(options.output);
@@ -94,7 +100,10 @@ std::string format_of(const EditOptions& options, const Job& job, const ckpt::Ch
   bool same = options.in_place || job.source.is_standard_input() || is_standard_output(job.target) ||
               job.target.extension() == job.source.path.extension();
   std::string other = new_form_of(checkpoint);
-  if (!other.empty()) return same || ckpt::find_format_for(job.target) == nullptr ? other : "";
+  const ckpt::Format* named = ckpt::find_format_for(job.target);
+  bool stays = options.in_place || (named != nullptr && named->name == checkpoint.format);
+  if (stays && !is_only_read(checkpoint)) return checkpoint.format;
+  if (!other.empty()) return same || named == nullptr ? other : "";
   return same && !is_only_read(checkpoint) ? checkpoint.format : "";
 }
 
@@ -127,8 +136,12 @@ void name_lone_tensor(const EditOptions& options, const Job& job, ckpt::Checkpoi
 
 void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& format, ckpt::Report& report) {
   if (format.empty() || format != new_form_of(checkpoint)) return;
-  report.warnings.push_back("a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                            " can only be read, so the result is a " + std::string(ckpt::find_format(format)->title));
+  const ckpt::Format& from = *ckpt::find_format(checkpoint.format);
+  std::string result = " the result is a " + std::string(ckpt::find_format(format)->title);
+  report.warnings.push_back(is_only_read(checkpoint)
+                                ? "a " + std::string(from.title) + " can only be read, so" + result
+                                : "the name says no format, so" + result + "; name OUT" +
+                                      std::string(from.extensions.front()) + " for a " + std::string(from.title));
 }
 
 /// Some formats name each tensor by its dotted path and keep everything else beside them as objects. So a format of
@@ -249,6 +262,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   save.slack = options.slack;
   save.max_shard_size = options.max_shard_size;
   save.shards = options.shards;
+  save.shard_dim = options.shard_dim;
   save.shard_prefixes = options.shard_prefixes;
   save.drop_inexpressible = options.drop;
   save.retype = options.retype;
@@ -287,6 +301,12 @@ void check_target(const EditOptions& options, const Job& job) {
   refuse_remote(job.target);
   std::error_code ignored;
   if (options.in_place) return check_replaced(job.target, {.follow = options.follow, .force = options.force});
+  const ckpt::Format* asked = job.format.empty() ? nullptr : ckpt::find_format(job.format);
+  if (is_standard_output(job.target) && asked != nullptr && asked->is_folder) {
+    throw Error(ErrorCode::usage,
+                "takes one file, and a " + std::string(asked->title) + " is a folder; name it OUT.dcp")
+        .add_context("standard output");
+  }
   if (is_standard_output(job.target)) return check_stream(options);
   if (!job.named && fs::is_symlink(job.target, ignored)) {
     throw Error(ErrorCode::io, "is a symbolic link; name the file itself with -o, or remove the link")
@@ -298,7 +318,9 @@ void check_target(const EditOptions& options, const Job& job) {
   if (same_file(job.source.path, job.target)) {
     throw Error(ErrorCode::usage, "is both input and output; use --in-place to replace it").add_context(name);
   }
-  if (is_folder(job.target)) throw Error(ErrorCode::io, "is a folder; name a file").add_context(name);
+  const ckpt::Format* format = job.format.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(job.format);
+  bool whole = format != nullptr && format->is_folder;
+  if (is_folder(job.target) && !whole) throw Error(ErrorCode::io, "is a folder; name a file").add_context(name);
   if (!options.force) throw Error(ErrorCode::io, "exists already; use -f to overwrite it").add_context(name);
 }
 

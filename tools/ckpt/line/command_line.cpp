@@ -105,7 +105,7 @@ std::string describe_extras(const CLI::App& app, const CLI::App& command, const 
 
 /// "" in the place of a file is what a shell makes of a variable that is not set.
 void check_files(const Reached& at) {
-  constexpr std::array<std::string_view, 7> kFiles = {"FILE", "A", "B", "IN", "OUT", "DIR", "RULES"};
+  constexpr std::array<std::string_view, 8> kFiles = {"FILE", "A", "B", "IN", "OUT", "DIR", "RULES", "FOLDER"};
   for (const CLI::Option* option : at.command->get_options()) {
     const std::string type = option->get_type_name();
     const std::string word = type.empty() && option->get_positional() ? option->get_name(true) : type;
@@ -118,7 +118,8 @@ void check_files(const Reached& at) {
 
 /// A command that writes several files, or the file and its name, has no use for a stream; it must not make a file "-".
 void check_stream(const Reached& at) {
-  constexpr std::array<std::string_view, 6> kNoStream = {"split", "join", "publish", "rescue", "reindex", "man"};
+  constexpr std::array<std::string_view, 7> kNoStream = {"split",  "join",    "reshard", "publish",
+                                                         "rescue", "reindex", "man"};
   const std::string name = at.command->get_name();
   if (std::find(kNoStream.begin(), kNoStream.end(), name) == kNoStream.end()) return;
   for (const char* flag : {"--output", "--write"}) {

@@ -232,6 +232,19 @@ void add_edit_options(CommandSpec command, EditOptions& options, const std::stri
   add_write_options(command, options);
 }
 
+void add_rank_options(CommandSpec command, EditOptions& options) {
+  command
+      .add_option("--ranks", options.shards,
+                  "into OUT.dcp: write the parts of this many ranks (default: those of the input, else 1)")
+      .type_name("N")
+      .range(1, 65536);
+  command
+      .add_option("--shard-dim", options.shard_dim,
+                  "into OUT.dcp: cut tensors along this dimension (default: 0); those without it go to one rank each")
+      .type_name("D")
+      .range(0, 63);
+}
+
 void add_selection_options(CommandSpec command, ckpt::Selection& selection) {
   command
       .add_option("--include", selection.include,

@@ -58,6 +58,7 @@ struct EditOptions : ReadOptions {
   std::uint64_t max_shard_size = 0;
   std::uint64_t slack = 4096;
   std::uint32_t shards = 0;
+  std::uint32_t shard_dim = 0;
   std::vector<std::string> shard_prefixes;
   std::vector<ckpt::Retype> retype;
   double parity = 0;  ///< as ckpt::SaveOptions has it; -1: none, also where the input had some
@@ -89,6 +90,9 @@ void add_io_option(CommandSpec command, ReadOptions& options);
 void add_edit_options(CommandSpec command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
 void add_write_options(CommandSpec command, EditOptions& options);
+
+/// --ranks N and --shard-dim D, which say how a distributed checkpoint is spread (EditOptions::shards).
+void add_rank_options(CommandSpec command, EditOptions& options);
 
 /// --include SELECTOR and --exclude SELECTOR, both repeatable (libckpt/transform/selector.h).
 void add_selection_options(CommandSpec command, ckpt::Selection& selection);

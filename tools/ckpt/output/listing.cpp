@@ -88,6 +88,20 @@ void write_few(ckpt::JsonWriter& json, const std::string& key, const std::vector
   if (std::uint64_t more = counted_only(all); more > 0) json.key("more_" + key).value(more);
 }
 
+void write_pieces(ckpt::JsonWriter& json, const std::vector<ckpt::SpreadPiece>& pieces) {
+  json.key("chunks").begin_array();
+  for (const ckpt::SpreadPiece& piece : pieces) {
+    json.begin_object();
+    write_shape(json, "offsets", piece.offsets);
+    write_shape(json, "sizes", piece.sizes);
+    json.key("part").value(piece.file);
+    json.key("at").value(piece.offset);
+    json.key("stored").value(piece.length);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 }  // namespace
 
 Listing make_listing(const ckpt::Value& root) {
@@ -99,7 +113,8 @@ Listing make_listing(const ckpt::Value& root) {
   return listing;
 }
 
-void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index, std::string_view file) {
+void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index, std::string_view file,
+                  const ckpt::Spread* spread) {
   const ckpt::NamedEntry& tensor = listing.tensors[index];
   const ckpt::Entry& entry = *tensor.entry;
   json.begin_object();
@@ -113,6 +128,7 @@ void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t in
   std::ptrdiff_t tied = listing.tied_to[index];
   if (tied >= 0) json.key("tied").value(listing.tensors[static_cast<std::size_t>(tied)].name);
   write_unusual(json, entry);
+  if (spread != nullptr) write_pieces(json, spread->of(entry));
   json.end_object();
 }
 

@@ -8,6 +8,7 @@
 
 #include "libckpt/analyze/plain_values.h"
 #include "libckpt/checkpoint.h"
+#include "libckpt/format/spread.h"
 #include "libckpt/io/json.h"
 #include "libckpt/report.h"
 
@@ -26,7 +27,9 @@ struct Listing {
 Listing make_listing(const ckpt::Value& root);
 
 /// {"name": ..., "dtype": "float32", "shape": [...], "location": ..., "bytes": N, ...}; what is usual is left out.
-void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index, std::string_view file);
+/// With `spread`, its pieces too.
+void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index, std::string_view file,
+                  const ckpt::Spread* spread = nullptr);
 void write_metadata(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint);
 /// "dropped", "warnings" and "relaxations", each a list of sentences; of the last two at most five of a kind, and
 /// "more_warnings", "more_relaxations" where others are only counted.

@@ -1,0 +1,253 @@
+// Distributed checkpoints that ckpt writes: what is in the folder, edits that write the metadata alone, and folders
+// that are not what they say.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <regex>
+
+#include "libckpt/ckpt.h"
+#include "libckpt/format/spread.h"
+#include "libckpt/transform/prefix.h"
+#include "libcore/base/error.h"
+#include "tests/libckpt/transform/trees.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using ckpt::Value;
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Value matrix(const core::Shape& shape, float first) {
+  std::vector<float> values(core::try_numel(shape.span()).value());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i);
+  ckpt::Entry entry = test::float_entry(values);
+  entry.shape = shape;
+  return Value::tensor(std::make_shared<ckpt::Entry>(std::move(entry)));
+}
+
+ckpt::Checkpoint sample(float first = 0) {
+  ckpt::Checkpoint out;
+  Value model = test::dict({{"module.fc.weight", matrix({7, 3}, first)},
+                            {"module.fc.bias", matrix({3}, first + 50)},
+                            {"module.large", matrix({300, 100}, first + 100)},
+                            {"module.scale", matrix({}, first + 9)}});
+  out.root = test::dict({{"model", model},
+                         {"epoch", Value(3)},
+                         {"names", Value::list({Value("module.fc.weight"), Value("module.fc.bias")})},
+                         {"groups", Value::list({test::dict({{"lr", Value(0.5)}})})},
+                         {"state", Value::dict(ckpt::Dict())}});
+  return out;
+}
+
+class DcpFolder : public testing::Test {
+ protected:
+  fs::path save(const ckpt::Checkpoint& checkpoint, std::uint32_t ranks, const std::string& name = "run.dcp") {
+    ckpt::SaveOptions options;
+    options.format = "dcp";
+    options.shards = ranks;
+    options.durable = false;
+    ckpt::save(checkpoint, dir_.path() / name, options);
+    return dir_.path() / name;
+  }
+  std::string open_error(const fs::path& path) {
+    return error_of([&] {
+      for (const ckpt::NamedEntry& tensor : ckpt::list_entries(ckpt::open(path).root))
+        ckpt::read_all(*tensor.entry->bytes);
+    });
+  }
+  static void replace(const fs::path& file, const std::string& from, const std::string& to) {
+    std::string text = test::read_file(file);
+    std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    test::write_file(file, text.replace(at, from.size(), to));
+  }
+  test::TempDir dir_;
+};
+
+void expect_same(const Value& expected, const Value& actual) {
+  auto a = ckpt::list_entries(expected);
+  auto b = ckpt::list_entries(actual);
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].name, b[i].name);
+    EXPECT_EQ(a[i].entry->shape, b[i].entry->shape);
+    EXPECT_EQ(ckpt::read_all(*a[i].entry->bytes), ckpt::read_all(*b[i].entry->bytes)) << a[i].name;
+  }
+  for (const char* name : {"epoch", "names", "groups", "state"})
+    EXPECT_EQ(*expected.find(name), *actual.find(name)) << name;
+}
+
+TEST_F(DcpFolder, AnyNumberOfRanksIsReadAsTheWhole) {
+  for (std::uint32_t ranks : {1U, 2U, 3U, 8U}) {
+    fs::path path = save(sample(), ranks, std::to_string(ranks));
+    ckpt::Checkpoint read = ckpt::open(path);
+    EXPECT_EQ(read.format, "dcp");
+    expect_same(sample().root, read.root);
+    ckpt::VerifyResult verified = ckpt::verify(path);
+    EXPECT_TRUE(verified.damage.empty()) << (verified.damage.empty() ? "" : verified.damage[0].text);
+    EXPECT_THAT(verified.method, HasSubstr("128-bit hashes"));
+    EXPECT_TRUE(ckpt::scan(path).clean());
+    EXPECT_EQ(ckpt::spread_of(read)->parts.size(), ranks);
+  }
+}
+
+TEST_F(DcpFolder, TensorsAreCutAsShardDoesIt) {
+  ckpt::Checkpoint read = ckpt::open(save(sample(), 3));
+  std::optional<ckpt::Spread> spread = ckpt::spread_of(read);
+  const auto& pieces = spread->of(read.root.find("model")->find("module.fc.weight")->as_entry());
+  ASSERT_EQ(pieces.size(), 3U);
+  EXPECT_EQ(pieces[1].offsets, (core::Shape{3, 0}));
+  EXPECT_EQ(pieces[2].sizes, (core::Shape{1, 3}));
+  EXPECT_EQ(spread->whole, 1U);
+}
+
+TEST_F(DcpFolder, AnEditOfKeysWritesTheMetadataAlone) {
+  fs::path path = save(sample(), 2);
+  std::map<std::string, std::string> before;
+  for (const char* name : {"__0_0.distcp", "__1_0.distcp", ".ckpt-parts"}) before[name] = test::read_file(path / name);
+  struct stat old {};
+  ASSERT_EQ(::stat((path / "__0_0.distcp").c_str(), &old), 0);
+  ckpt::Checkpoint plain = ckpt::strip_prefix(ckpt::open(path));
+  ckpt::Report report;
+  ckpt::save(plain, path / ".metadata", {.in_place = true, .report = &report});
+  EXPECT_EQ(report.rung, "in place");
+  EXPECT_EQ(report.part, ".metadata");
+  for (const auto& [name, bytes] : before) EXPECT_EQ(test::read_file(path / name), bytes) << name;
+  struct stat now {};
+  ASSERT_EQ(::stat((path / "__0_0.distcp").c_str(), &now), 0);
+  EXPECT_EQ(old.st_ino, now.st_ino);
+  EXPECT_FALSE(fs::exists(path / "__edit_0.distcp"));
+  ckpt::Checkpoint read = ckpt::open(path);
+  EXPECT_EQ(ckpt::list_entries(read.root)[0].name, "model.fc.weight");
+  expect_same(plain.root, read.root);
+  EXPECT_TRUE(ckpt::verify(path).damage.empty());
+}
+
+TEST_F(DcpFolder, AnObjectThatChangesGetsAFileOfItsOwn) {
+  fs::path path = save(sample(), 2);
+  ckpt::Checkpoint edited = ckpt::open(path);
+  ckpt::Dict root = edited.root.as_dict();
+  for (auto& [key, value] : root.items) {
+    if (key.as_text() == "names") value = Value::list({Value("other")});
+  }
+  edited.root = Value::dict(std::move(root));
+  ckpt::save(edited, path / ".metadata", {.in_place = true});
+  EXPECT_TRUE(fs::exists(path / "__edit_0.distcp"));
+  expect_same(edited.root, ckpt::open(path).root);
+  EXPECT_TRUE(ckpt::verify(path).damage.empty());
+}
+
+TEST_F(DcpFolder, OtherValuesWriteTheFolderAnew) {
+  fs::path path = save(sample(), 2);
+  ckpt::Checkpoint other = ckpt::open(path);
+  ckpt::Dict root = other.root.as_dict();
+  root.items[0].second = *sample(7).root.find("model");
+  other.root = Value::dict(std::move(root));
+  ckpt::Report report;
+  ckpt::save(other, path / ".metadata", {.in_place = true, .report = &report});
+  EXPECT_EQ(report.rung, "rewrite");
+  expect_same(other.root, ckpt::open(path).root);
+}
+
+TEST_F(DcpFolder, APartOfAnotherSaveIsRefusedByName) {
+  fs::path path = save(sample(0), 2);
+  ckpt::Checkpoint other = sample(0);
+  other.root = test::dict({{"model", *other.root.find("model")},
+                           {"epoch", Value(3)},
+                           {"names", Value::list({Value("module.fc.weight"), Value("module.fc.bias")})},
+                           {"groups", Value::list({test::dict({{"lr", Value(0.5)}})})},
+                           {"State", Value::dict(ckpt::Dict())}});
+  fs::path second = save(other, 2, "other.dcp");
+  ASSERT_EQ(fs::file_size(path / "__1_0.distcp"), fs::file_size(second / "__1_0.distcp"));
+  fs::copy_file(second / "__1_0.distcp", path / "__1_0.distcp", fs::copy_options::overwrite_existing);
+  EXPECT_THAT(open_error(path), HasSubstr("'__1_0.distcp' is a part of another save than the metadata"));
+  EXPECT_THAT(open_error(path), HasSubstr("'model.module."));
+}
+
+TEST_F(DcpFolder, SwappedMissingAndCutPartsAreRefusedByName) {
+  fs::path path = save(sample(), 2);
+  std::string one = test::read_file(path / "__1_0.distcp");
+  test::write_file(path / "__1_0.distcp", one.substr(0, one.size() - 1));
+  EXPECT_THAT(open_error(path), HasSubstr("the file '__1_0.distcp' has"));
+  EXPECT_THAT(open_error(path), HasSubstr("cut off, or a part of another save"));
+  fs::remove(path / "__1_0.distcp");
+  EXPECT_THAT(open_error(path), HasSubstr("the file '__1_0.distcp' is missing"));
+  test::write_file(path / "__1_0.distcp", one);
+  fs::remove(path / ".metadata");
+  EXPECT_THAT(open_error(path), HasSubstr("whose save never finished"));
+}
+
+TEST_F(DcpFolder, AChangedByteIsFoundByVerify) {
+  fs::path path = save(sample(), 2);
+  std::string bytes = test::read_file(path / "__0_0.distcp");
+  bytes[100] = static_cast<char>(bytes[100] ^ 1);  // of the padding behind the head, or of an archive
+  test::write_file(path / "__0_0.distcp", bytes);
+  bool found = false;
+  try {
+    for (const ckpt::Finding& finding : ckpt::verify(path).damage) {
+      found = found || finding.subject.find("__0_0.distcp") != std::string::npos;
+    }
+  } catch (const core::Error& error) {
+    found = true;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(DcpFolder, AListOfPartsThatLiesIsRefused) {
+  fs::path path = save(sample(), 2);
+  std::string good = test::read_file(path / ".ckpt-parts");
+  replace(path / ".ckpt-parts", "__1_0.distcp", "../x.distcp ");
+  EXPECT_THAT(open_error(path), HasSubstr("which is not beside it"));
+  test::write_file(path / ".ckpt-parts", good);
+  replace(path / ".ckpt-parts", "__1_0.distcp", "__0_0.distcp");
+  EXPECT_THAT(open_error(path), HasSubstr("names '__0_0.distcp' twice"));
+  test::write_file(path / ".ckpt-parts", "[1");
+  EXPECT_THAT(open_error(path), HasSubstr(".ckpt-parts"));
+  // One of another save counts for nothing: PyTorch has written here since, and knows of no such list.
+  test::write_file(path / ".ckpt-parts", std::regex_replace(good, std::regex("\"save_id\": \"."), "\"save_id\": \"x"));
+  expect_same(sample().root, ckpt::open(path).root);
+}
+
+TEST_F(DcpFolder, AnExistingFolderStaysUnlessItIsToBeReplaced) {
+  fs::path path = save(sample(0), 2);
+  ckpt::SaveOptions options;
+  options.overwrite = false;
+  EXPECT_THAT(error_of([&] { ckpt::save(sample(5), path, options); }), HasSubstr("it already exists"));
+  expect_same(sample(0).root, ckpt::open(path).root);
+  ckpt::save(sample(5), path);
+  expect_same(sample(5).root, ckpt::open(path).root);
+  test::write_file(path / "notes.txt", "mine");
+  EXPECT_THAT(error_of([&] { ckpt::save(sample(6), path); }), HasSubstr("holds 'notes.txt', which is no part"));
+  EXPECT_EQ(test::read_file(path / "notes.txt"), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()), 1) << "something was left";
+}
+
+TEST_F(DcpFolder, AFolderThatWasMovedAsideIsFoundAndPutBack) {
+  fs::path path = save(sample(0), 2);
+  fs::rename(path, path.string() + ".ckpt-old");
+  expect_same(sample(0).root, ckpt::open(path).root);
+  EXPECT_THAT(error_of([&] { ckpt::save(sample(5), path, {.overwrite = false}); }), HasSubstr("it already exists"));
+  EXPECT_TRUE(fs::exists(path / ".metadata"));
+}
+
+TEST_F(DcpFolder, WhatItCannotHoldIsSaidBefore) {
+  ckpt::Checkpoint lone;
+  lone.root = matrix({2}, 0);
+  EXPECT_THAT(error_of([&] { save(lone, 1); }), HasSubstr("cannot hold"));
+  ckpt::Checkpoint twice;
+  twice.root = test::dict({{"a.b", matrix({2}, 0)}, {"a", test::dict({{"b", matrix({2}, 1)}})}});
+  EXPECT_THAT(error_of([&] { save(twice, 1); }), HasSubstr("'a.b' (a second item of that dotted name)"));
+  EXPECT_TRUE(fs::is_empty(dir_.path()));
+}
+
+}  // namespace
