@@ -18,6 +18,8 @@
 
 namespace ckpt {
 
+class Snapshot;
+
 struct TrainingProgress {
   std::int64_t epoch = 0;  ///< epochs finished
   std::int64_t step = 0;   ///< optimizer steps done
@@ -65,6 +67,10 @@ std::optional<TrainingProgress> resume_latest(const Run& run, core::Module& mode
                                               const ResumeOptions& options = {});
 std::optional<TrainingProgress> resume_latest(const Run& run, const TrainingParts& parts,
                                               const ResumeOptions& options = {});
+
+/// What save_training() writes; with a snapshot, over its copies.
+Checkpoint training_checkpoint(const core::Module& model, const core::Optimizer& optimizer,
+                               const TrainingProgress& progress, Snapshot* snapshot = nullptr);
 
 /// {'state': {0: {...}}, 'param_groups': [{..., 'params': [0]}]}, as torch's optimizer.state_dict(), and back.
 Value to_value(const core::OptimizerState& state);

@@ -1,0 +1,178 @@
+// Saves of many ranks that are killed, or whose system calls fail, at every point: what is in the folder afterwards is
+// the old checkpoint or the new one, whole, and no rank says anything else.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "libckpt/ckpt.h"
+#include "libckpt/dist/save.h"
+#include "libckpt/io/atomic_folder.h"
+#include "tests/libckpt/dist/child_ranks.h"
+#include "tests/libckpt/dist/samples.h"
+#include "tests/libckpt/io/fault.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int kKill = 0;
+
+struct Case {
+  std::string layout;
+  int ranks;
+  bool overwrite;
+  bool exchange;  ///< whether the file system exchanges names
+};
+
+int no_exchange(int old_dir, const char* old_name, int new_dir, const char* new_name, unsigned flags) {
+  if ((flags & RENAME_EXCHANGE) != 0) return errno = EINVAL, -1;
+  return test::fault::bad_rename(old_dir, old_name, new_dir, new_name, flags);
+}
+
+ckpt::Value part_of(const Case& tried, int rank, float version) {
+  if (tried.layout == "dcp") return test::sample_part(rank, tried.ranks, version);
+  return test::dict({{"model", *test::sample_whole(version).find("model")}});
+}
+
+ckpt::dist::SaveOptions options_of(const Case& tried, int rank) {
+  ckpt::dist::SaveOptions options;
+  options.layout = tried.layout;
+  options.overwrite = tried.overwrite;
+  options.threads = 1;
+  options.io = ckpt::Io::buffered;
+  if (tried.layout == "dcp") options.pieces = test::sample_pieces(rank, tried.ranks);
+  return options;
+}
+
+/// "old", "new", "none", or what else is there.
+std::string found_in(const Case& tried, const fs::path& path) {
+  if (!fs::exists(ckpt::moved_aside(path))) return "none";
+  try {
+    ckpt::Checkpoint checkpoint = ckpt::open(path);
+    for (float version : {1.0F, 2.0F}) {
+      ckpt::Value expected = tried.layout == "dcp"
+                                 ? test::sample_whole(version)
+                                 : test::dict({{"model", *test::sample_whole(version).find("model")}});
+      ckpt::Value whole = checkpoint.root;
+      if (test::tree_difference(expected, whole).empty() && ckpt::verify(path).damage.empty()) {
+        return version == 1.0F ? "old" : "new";
+      }
+    }
+    return "something else";
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+}
+
+class Crash : public testing::TestWithParam<Case> {
+ protected:
+  /// In memory where that is: there are thousands of saves, each durable.
+  Crash() {
+    if (fs::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 1);
+    struck_ = static_cast<bool*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  }
+  ~Crash() override { ::munmap(struck_, 4096); }
+
+  std::vector<test::ChildEnding> save(const fs::path& path, float version, int victim = -1, int at = 0, int error = 0) {
+    *struck_ = false;
+    Case tried = GetParam();
+    return test::run_child_ranks(tried.ranks, [&](ckpt::dist::Ranks& ranks) {
+      ckpt::detail::FileOps ops = test::fault::kBadOps;
+      ckpt::Value mine = part_of(tried, ranks.rank(), version);
+      if (!tried.exchange) ops.renameat2 = no_exchange;
+      bool is_victim = ranks.rank() == victim;
+      test::fault::Injection injection(is_victim ? at : -1, error, ops);
+      auto note = [&] { *struck_ = *struck_ || (is_victim && test::fault::Injection::struck()); };
+      try {
+        if (is_victim && error == kKill) *struck_ = true;  // unless it gets to the end
+        ckpt::dist::save_by(ranks, mine, path, options_of(tried, ranks.rank()));
+      } catch (...) {
+        note();
+        throw;
+      }
+      if (is_victim) *struck_ = test::fault::Injection::struck();
+    });
+  }
+
+  /// One trial in a fresh folder. False when the save has fewer calls than that.
+  bool try_at(int victim, int at, int error) {
+    Case tried = GetParam();
+    test::TempDir dir;
+    fs::path path = dir.path() / "run";
+    if (tried.overwrite) {
+      for (const test::ChildEnding& end : save(path, 1)) EXPECT_EQ(end.status, 0) << end.error;
+    }
+    std::vector<test::ChildEnding> ends = save(path, 2, victim, at, error);
+    bool struck = *struck_;
+    std::string what = "rank " + std::to_string(victim) + ", call " + std::to_string(at) + ", " +
+                       (error == kKill ? "killed" : std::strerror(error));
+    judge(ends, found_in(tried, path), what, error);
+    // The next save works, and nothing of the failed one stays.
+    if (tried.overwrite || !fs::exists(path)) {
+      for (const test::ChildEnding& end : save(path, 2)) EXPECT_EQ(end.status, 0) << what << ": next: " << end.error;
+      EXPECT_EQ(found_in(tried, path), "new") << what;
+      for (const auto& entry : fs::directory_iterator(dir.path())) EXPECT_EQ(entry.path(), path) << what;
+    }
+    ++points_;
+    return struck;
+  }
+
+  void judge(const std::vector<test::ChildEnding>& ends, const std::string& found, const std::string& what, int error) {
+    std::string old = GetParam().overwrite ? "old" : "none";
+    EXPECT_THAT(found, testing::AnyOf(old, "new")) << what;
+    bool unknown = false;
+    for (const test::ChildEnding& end : ends) {
+      unknown = unknown || end.error.find("durability is unknown") != std::string::npos;
+      if (end.status == 0) {
+        EXPECT_EQ(found, "new") << what << ": a rank said that it was saved";
+      }
+      if (error == kKill) continue;
+      EXPECT_EQ(end.status, ends[0].status) << what << ": " << end.error;
+      EXPECT_EQ(end.error, ends[0].error) << what;
+    }
+    if (error != kKill && ends[0].status == 1 && !unknown) {
+      EXPECT_EQ(found, old) << what << ": " << ends[0].error;
+    }
+  }
+
+  void try_all(int error) {
+    for (int victim = 0; victim < GetParam().ranks; ++victim) {
+      int at = 0;
+      while (try_at(victim, at, error) && !HasFailure()) ++at;
+      EXPECT_GE(at, 8) << "hardly anything was tried";
+    }
+  }
+
+  bool* struck_;
+  int points_ = 0;
+};
+
+TEST_P(Crash, KilledAtAnyCallTheOldOrTheNewIsThere) {
+  try_all(kKill);
+  RecordProperty("points", points_);
+  std::printf("%d points\n", points_);
+}
+
+TEST_P(Crash, AFailedCallIsTheSameErrorOnEveryRankAndTheOldStays) {
+  for (int error : {ENOSPC, EIO}) try_all(error);
+  std::printf("%d points\n", points_);
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  const Case& tried = info.param;
+  return tried.layout + "_" + std::to_string(tried.ranks) + (tried.overwrite ? "_over" : "_new") +
+         (tried.exchange ? "" : "_without_exchange");
+}
+
+INSTANTIATE_TEST_SUITE_P(Saves, Crash,
+                         testing::Values(Case{"dcp", 1, false, true}, Case{"dcp", 1, true, true},
+                                         Case{"dcp", 1, true, false}, Case{"dcp", 2, false, true},
+                                         Case{"dcp", 2, true, true}, Case{"dcp", 2, true, false},
+                                         Case{"dcp", 3, true, true}, Case{"safetensors", 2, true, true},
+                                         Case{"safetensors", 3, false, true}),
+                         case_name);
+
+}  // namespace

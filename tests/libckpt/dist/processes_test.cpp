@@ -1,0 +1,137 @@
+// Saves and loads by ranks that are processes, over Gloo: this program starts itself as the ranks.
+#include <gmock/gmock.h>
+
+#include "libckpt/ckpt.h"
+#include "libckpt/dist.h"
+#include "libcore/dist/distributed_data_parallel.h"
+#include "libcore/dist/init.h"
+#include "libcore/module/activation.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/sequential.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/adam.h"
+#include "libcore/tensor/random.h"
+#include "tests/libckpt/dist/samples.h"
+#include "tests/libcore/dist/ranks.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+namespace dist = core::distributed;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+void save_pieces(const fs::path& path) {
+  int rank = dist::get_rank();
+  int ranks = dist::get_world_size();
+  ckpt::dist::SaveOptions options;
+  options.pieces = test::sample_pieces(rank, ranks);
+  options.durable = false;
+  ckpt::dist::save(test::sample_part(rank, ranks, 1), path, options);
+}
+
+void load_pieces(const fs::path& path) {
+  int rank = dist::get_rank();
+  int ranks = dist::get_world_size();
+  ckpt::Value mine = ckpt::dist::load(path, test::sample_pieces(rank, ranks));
+  std::string difference = test::tree_difference(test::sample_part(rank, ranks, 1), mine);
+  if (!difference.empty()) throw std::runtime_error(difference);
+}
+
+void save_in_background(const fs::path& path) {
+  dist::Group own = dist::new_group();
+  int rank = dist::get_rank();
+  core::StateDict state;
+  core::Tensor weight = core::full({6}, 5.0);
+  state.set("weight", weight);
+  ckpt::dist::SaveOptions options;
+  options.group = own;
+  ckpt::dist::PendingSave save = ckpt::dist::save_async(state, path, options);
+  weight.fill_(7.0);  // what is saved is what was there at the call
+  dist::barrier();
+  save.wait();
+  if (rank == 0 && !save.done()) throw std::runtime_error("not done");
+}
+
+/// One rank cannot write: its folder is not that of rank 0.
+void save_elsewhere(const fs::path& path) {
+  fs::path mine = dist::get_rank() == 1 ? path.parent_path() / "other" / "run" : path;
+  fs::create_directories(mine.parent_path());
+  save_pieces(mine);
+}
+
+int run_rank(const std::string& role, const fs::path& path) {
+  return dist::run_main([&] {
+    dist::init_process_group({.timeout = std::chrono::seconds(60)});
+    if (role == "save") save_pieces(path);
+    if (role == "load") load_pieces(path);
+    if (role == "async") save_in_background(path);
+    if (role == "elsewhere") save_elsewhere(path);
+    if (role == "dies" && dist::get_rank() == 1) ::_exit(7);
+    if (role == "dies") save_pieces(path);
+    return 0;
+  });
+}
+
+std::vector<test::Ending> run(const std::string& role, int size, const fs::path& path) {
+  return test::run_ranks({.role = role, .arguments = {path.string()}, .size = size});
+}
+
+void expect_good(const std::vector<test::Ending>& endings, const std::string& what) {
+  for (const test::Ending& ending : endings) EXPECT_EQ(ending.status, 0) << what << ": " << ending.errors;
+}
+
+TEST(DistProcesses, SavedByAnyNumberReadByAnyNumber) {
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  for (int writers = 1; writers <= 5; ++writers) {
+    fs::path path = dir.path() / std::to_string(writers);
+    expect_good(run("save", writers, path), "save by " + std::to_string(writers));
+    EXPECT_EQ(test::tree_difference(test::sample_whole(1), ckpt::open(path).root), "") << writers;
+    for (int readers = 1; readers <= 5; ++readers) {
+      expect_good(run("load", readers, path), std::to_string(writers) + " -> " + std::to_string(readers));
+    }
+  }
+}
+
+TEST(DistProcesses, ASaveInTheBackgroundHasTheValuesOfTheCall) {
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  expect_good(run("async", 2, dir.path() / "run"), "async");
+  ckpt::Checkpoint saved = ckpt::open(dir.path() / "run");
+  EXPECT_EQ(ckpt::read_all(*saved.root.find("weight")->as_entry().bytes),
+            ckpt::read_all(*test::bytes_of(std::vector<float>(6, 5.0F))));
+}
+
+TEST(DistProcesses, ARankThatSeesAnotherFolderIsNamedOnAll) {
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  for (const test::Ending& ending : run("elsewhere", 3, dir.path() / "run")) {
+    EXPECT_EQ(ending.status, 1);
+    EXPECT_THAT(ending.errors, HasSubstr("rank 1: does not see"));
+    EXPECT_THAT(ending.errors, HasSubstr("is it on a shared file system?"));
+  }
+  EXPECT_FALSE(fs::exists(dir.path() / "run"));
+}
+
+TEST(DistProcesses, ARankThatDiesEndsTheSaveOfAll) {
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  std::vector<test::Ending> endings = run("dies", 3, dir.path() / "run");
+  EXPECT_EQ(endings[1].status, 7);
+  for (int rank : {0, 2}) {
+    EXPECT_EQ(endings[static_cast<std::size_t>(rank)].status, 1);
+    EXPECT_THAT(endings[static_cast<std::size_t>(rank)].errors, HasSubstr("rank 1"));
+    EXPECT_FALSE(endings[static_cast<std::size_t>(rank)].timed_out);
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string role = test::rank_role(argc, argv);
+  if (!role.empty()) return run_rank(role, test::rank_argument(argc, argv, 0));
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
