@@ -7,6 +7,7 @@
 #include "libckpt/format/dcp/part_writer.h"
 #include "libckpt/format/dcp/parts_file.h"
 #include "libckpt/format/dcp/write.h"
+#include "libckpt/format/parts/parts_index.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/json.h"
 #include "libckpt/open_save.h"
@@ -113,6 +114,75 @@ void write_text(const std::filesystem::path& path, const std::string& text, cons
   file.commit();
 }
 
+/// An ordinary `.ckpt` a rank, which has its boxes under the names of their tensors, behind an index.
+class NativeLayout final : public Layout {
+ public:
+  void check(const Plan&) const override {}
+
+  std::string write_part(const PartWork& work) const override {
+    Dict dict;
+    each_owned(work, [&](std::size_t i, std::size_t, const Value& value) {
+      dict.items.emplace_back(Value::text(work.plan.items[i].item.name), value);
+    });
+    Checkpoint part;
+    part.root = Value::dict(std::move(dict));
+    part.metadata = {{std::string(detail::kSaveIdKey), work.save_id}};
+    ckpt::SaveOptions options = work.write;
+    options.format = "native";
+    options.overwrite = false;
+    std::filesystem::path path = work.folder / detail::native_part_name(work.rank);
+    ckpt::save(part, path, options);
+    SourcePtr written = open_file(path);
+    Hash128 hash = hash128(*written);
+    MessageWriter out;
+    out.number(written->size());
+    out.number(hash.low);
+    out.number(hash.high);
+    return out.take();
+  }
+
+  std::uint64_t write_index(const PartWork& work, const std::vector<std::string>& facts) const override {
+    detail::PartsIndex index;
+    index.save_id = work.save_id;
+    std::uint64_t bytes = 0;
+    for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+      MessageReader in(facts[rank]);
+      detail::IndexedPart part{detail::native_part_name(rank), in.number(), {}};
+      part.hash.low = in.number();
+      part.hash.high = in.number();
+      bytes += part.size;
+      index.parts.push_back(std::move(part));
+    }
+    for (const PlannedItem& planned : work.plan.items) index.items.push_back(indexed(planned));
+    std::string text = detail::encode_parts_index(index);
+    write_text(work.folder / detail::kPartsIndex, text, work.write);
+    return bytes + text.size();
+  }
+
+  bool knows(std::string_view name) const override {
+    bool part = name.starts_with("part-") && name.ends_with(".ckpt");
+    return part || name == detail::kPartsIndex || (name.starts_with('.') && detail::is_dcp_file(name));
+  }
+
+ private:
+  static detail::IndexedItem indexed(const PlannedItem& planned) {
+    const DcpItem& item = planned.item;
+    detail::IndexedItem out;
+    out.name = item.name;
+    out.path = item.path;
+    out.is_tensor = item.is_tensor;
+    out.part = planned.owners[0];
+    if (!item.is_tensor) return out;
+    out.dtype = item.dtype;
+    out.requires_grad = item.requires_grad;
+    out.shape = item.shape;
+    for (std::size_t k = 0; k < item.chunks.size(); ++k) {
+      out.boxes.push_back({{item.chunks[k].offsets, item.chunks[k].sizes}, planned.owners[k]});
+    }
+    return out;
+  }
+};
+
 /// Whole tensors, each in the shard of the rank that owns it.
 class SafetensorsLayout final : public Layout {
  public:
@@ -185,8 +255,9 @@ class SafetensorsLayout final : public Layout {
 
 std::unique_ptr<Layout> layout_named(const std::string& name) {
   if (name == "dcp") return std::make_unique<DcpLayout>();
+  if (name == "native") return std::make_unique<NativeLayout>();
   if (name == "safetensors") return std::make_unique<SafetensorsLayout>();
-  throw Error(ErrorCode::usage, "no layout is named " + quote(name) + "; there are dcp and safetensors");
+  throw Error(ErrorCode::usage, "no layout is named " + quote(name) + "; there are dcp, native and safetensors");
 }
 
 }  // namespace ckpt::dist

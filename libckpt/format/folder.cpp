@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kIndex = ".index.json";
 constexpr std::string_view kMetadata = ".metadata";
+constexpr std::string_view kParts = "index.ckpt-parts";
 constexpr std::string_view kPiece = ".distcp";
 constexpr std::size_t kMaxNamed = 4;
 
@@ -60,7 +61,8 @@ fs::path resolve_folder(const fs::path& path) {
   std::vector<std::string> found;
   bool pieces = false;
   for (const std::string& name : names) {
-    if (name == kMetadata || (name.ends_with(kIndex) && name.size() > kIndex.size())) found.push_back(name);
+    if (name == kMetadata || name == kParts || (name.ends_with(kIndex) && name.size() > kIndex.size()))
+      found.push_back(name);
     pieces = pieces || name.ends_with(kPiece);
   }
   if (found.size() == 1) return path / found[0];
@@ -86,7 +88,7 @@ fs::path named_file(const fs::path& path) {
   if (is_remote_name(path)) return path;
   try {
     fs::path file = resolve_folder(path);
-    return file.filename() == kMetadata ? path : file;
+    return file.filename() == kMetadata || file.filename() == kParts ? path : file;
   } catch (const Error&) {
     return path;
   }

@@ -10,6 +10,7 @@
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/npz/npz.h"
+#include "libckpt/format/parts/parts.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
 #include "libckpt/format/torch_legacy/torch_legacy.h"
@@ -27,19 +28,13 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kNative,
-    &detail::kKerasZip,
-    &detail::kNpz,
-    &detail::kTorchScript,
-    &detail::kTorchZip,
-    &detail::kTorchLegacy,
-    &detail::kTorchTar,
-    &detail::kGguf,
-    &detail::kNpy,
-    &detail::kDcp,
-    &detail::kTorchSharded,
-    &detail::kSafetensors,
-    &detail::kSafetensorsSharded,
+    &detail::kNative,      &detail::kKerasZip,
+    &detail::kNpz,         &detail::kTorchScript,
+    &detail::kTorchZip,    &detail::kTorchLegacy,
+    &detail::kTorchTar,    &detail::kGguf,
+    &detail::kNpy,         &detail::kDcp,
+    &detail::kParts,       &detail::kTorchSharded,
+    &detail::kSafetensors, &detail::kSafetensorsSharded,
     &detail::kHdf5,
 };
 

@@ -26,6 +26,7 @@ libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libc
 libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torchscript  : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torchscript/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/dcp/ libckpt/format/torch_zip/keepable.h libckpt/format/folder.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/parts        : libcore/base libckpt/io libckpt/format/parts/ libckpt/format/dcp/ libckpt/format/folder.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_sharded: libcore/base libckpt/io libckpt/format/torch_sharded/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
@@ -42,7 +43,7 @@ libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform lib
 libckpt/remote      : libcore/base libckpt/io libckpt/remote
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt/dist        : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/format/dcp/ libckpt/dist/ libckpt/MODEL
+libckpt/dist        : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/format/dcp/ libckpt/format/parts/ libckpt/dist/ libckpt/MODEL
 libckpt/dist.h      : libckpt/dist/
 libckpt/c_api_remote.cpp    : libckpt/c_api libcore/base libckpt/remote/remote.h libckpt/MODEL
 libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/format/shared_tensors.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL

@@ -11,6 +11,26 @@ namespace {
 constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata.";
 constexpr std::string_view kStorageInfo = "torch.distributed.checkpoint.filesystem._StorageInfo";
 
+/// Items of a dict or a list, in batches as Python writes them: readers count on short stacks.
+class Batches {
+ public:
+  Batches(PickleWriter& out, bool is_dict) : out_(out), is_dict_(is_dict) { out_.mark(); }
+  /// Before each item.
+  void next() {
+    constexpr std::size_t kBatch = 1000;
+    if (count_++ < kBatch) return;
+    close();
+    out_.mark();
+    count_ = 1;
+  }
+  void close() { is_dict_ ? out_.set_items() : out_.appends(); }
+
+ private:
+  PickleWriter& out_;
+  bool is_dict_;
+  std::size_t count_ = 0;
+};
+
 /// Hundreds of thousands of boxes: what comes again is taken from the memo by its number, never looked up by its text.
 class Encoder {
  public:
@@ -19,9 +39,12 @@ class Encoder {
     out_.text("state_dict_metadata");
     out_.empty_dict();
     remember_words();
-    out_.mark();
-    for (const DcpItem& item : metadata.items) write_item(item);
-    out_.set_items();
+    Batches items(out_, true);
+    for (const DcpItem& item : metadata.items) {
+      items.next();
+      write_item(item);
+    }
+    items.close();
     out_.text("planner_data");
     write_paths(metadata);
     out_.text("storage_data");
@@ -97,8 +120,9 @@ class Encoder {
     write_size(item.shape);
     out_.common_text("chunks");
     out_.empty_list();
-    out_.mark();
+    Batches chunks(out_, false);
     for (const DcpChunk& chunk : item.chunks) {
+      chunks.next();
       begin(chunk_);
       say(offsets_);
       write_size(chunk.offsets);
@@ -106,7 +130,7 @@ class Encoder {
       write_size(chunk.sizes);
       end();
     }
-    out_.appends();
+    chunks.close();
     end();
   }
 
@@ -133,15 +157,16 @@ class Encoder {
 
   void write_paths(const DcpMetadata& metadata) {
     out_.empty_dict();
-    out_.mark();
+    Batches paths(out_, true);
     for (std::size_t i = 0; i < metadata.items.size(); ++i) {
+      paths.next();
       const std::vector<PathStep>& path = metadata.items[i].path;
       out_.get(names_[i]);
       if (PickleWriter::tuple_needs_mark(path.size())) out_.mark();
       for (const PathStep& step : path) write_step(step);
       out_.close_tuple(path.size());
     }
-    out_.set_items();
+    paths.close();
   }
   void write_step(const PathStep& step) {
     if (const auto* text = std::get_if<std::string>(&step)) return out_.common_text(*text);
@@ -150,15 +175,20 @@ class Encoder {
 
   void write_places(const DcpMetadata& metadata) {
     out_.empty_dict();
-    out_.mark();
+    Batches places(out_, true);
     for (std::size_t i = 0; i < metadata.items.size(); ++i) {
       const DcpItem& item = metadata.items[i];
-      if (item.place) write_place(names_[i], nullptr, 0, *item.place);
+      if (item.place) {
+        places.next();
+        write_place(names_[i], nullptr, 0, *item.place);
+      }
       for (std::size_t k = 0; k < item.chunks.size(); ++k) {
-        if (item.chunks[k].place) write_place(names_[i], &item.chunks[k].offsets, k, *item.chunks[k].place);
+        if (!item.chunks[k].place) continue;
+        places.next();
+        write_place(names_[i], &item.chunks[k].offsets, k, *item.chunks[k].place);
       }
     }
-    out_.set_items();
+    places.close();
   }
 
   void write_place(std::uint32_t name, const core::Shape* offset, std::size_t index, const DcpPlace& place) {

@@ -1,7 +1,6 @@
 #include "libckpt/format/dcp/tiling.h"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "libckpt/format/corrupt.h"
@@ -38,7 +37,7 @@ bool is_grid(const core::Shape& shape, const std::vector<const Box*>& boxes) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<std::int64_t> cuts;
     for (const Box* box : boxes) cuts.push_back(box->offsets[d]);
-    std::sort(cuts.begin(), cuts.end());
+    if (!std::is_sorted(cuts.begin(), cuts.end())) std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     for (const Box* box : boxes) {
       auto next = std::upper_bound(cuts.begin(), cuts.end(), box->offsets[d]);
@@ -50,9 +49,13 @@ bool is_grid(const core::Shape& shape, const std::vector<const Box*>& boxes) {
     if (cells > boxes.size()) return false;
   }
   if (cells != boxes.size()) return false;
-  std::set<std::vector<std::int64_t>> places;
-  for (const Box* box : boxes) places.insert(box->offsets.to_vector());
-  return places.size() == boxes.size();
+  auto before = [](const Box* a, const Box* b) {
+    return std::lexicographical_compare(a->offsets.begin(), a->offsets.end(), b->offsets.begin(), b->offsets.end());
+  };
+  std::vector<const Box*> places = boxes;
+  if (!std::is_sorted(places.begin(), places.end(), before)) std::sort(places.begin(), places.end(), before);
+  return std::adjacent_find(places.begin(), places.end(),
+                            [](const Box* a, const Box* b) { return a->offsets == b->offsets; }) == places.end();
 }
 
 bool overlap(const Box& a, const Box& b) {

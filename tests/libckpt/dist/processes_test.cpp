@@ -3,13 +3,13 @@
 
 #include "libckpt/ckpt.h"
 #include "libckpt/dist.h"
-#include "libcore/dist/distributed_data_parallel.h"
+#include "libcore/dist/collectives.h"
 #include "libcore/dist/init.h"
-#include "libcore/module/activation.h"
+#include "libcore/module/dropout.h"
 #include "libcore/module/linear.h"
-#include "libcore/module/sequential.h"
-#include "libcore/ops/reduce.h"
+#include "libcore/module/loss.h"
 #include "libcore/optim/adam.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "tests/libckpt/dist/samples.h"
 #include "tests/libcore/dist/ranks.h"
@@ -60,11 +60,54 @@ void save_elsewhere(const fs::path& path) {
   save_pieces(mine);
 }
 
+struct Noisy : core::ModuleOf<Noisy> {
+  core::Linear fc1{3, 8};
+  core::Dropout drop{0.5};
+  core::Linear fc2{8, 1};
+  void members(core::Members& m) override { m.child("fc1", fc1).child("drop", drop).child("fc2", fc2); }
+  core::Tensor forward(const core::Tensor& x) { return fc2(drop(fc1(x))); }
+};
+
+/// Losses of `steps` steps on random data, all drawn from the default generator.
+std::string train(Noisy& model, core::Optimizer& optimizer, int steps) {
+  std::string losses;
+  for (int i = 0; i < steps; ++i) {
+    core::Tensor x = core::randn({5, 3});
+    core::Tensor loss = core::mse_loss(model(x), core::ones({5, 1}));
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    losses += std::to_string(loss.item<float>()) + " ";
+  }
+  return losses;
+}
+
+void save_run(const fs::path& path) {
+  core::manual_seed(3);
+  Noisy model;
+  core::Adam optimizer(model.parameters(), {.lr = 0.01});
+  train(model, optimizer, 4);
+  core::manual_seed(static_cast<std::uint64_t>(50 + dist::get_rank()));  // each rank its own
+  ckpt::dist::save_training(path, model, optimizer, {.epoch = 2, .step = 4});
+  test::say(train(model, optimizer, 3));
+}
+
+void resume_run(const fs::path& path) {
+  core::manual_seed(99);
+  Noisy model;
+  core::Adam optimizer(model.parameters(), {.lr = 0.5});
+  ckpt::TrainingProgress progress = ckpt::dist::load_training(path, model, optimizer);
+  if (progress.epoch != 2 || progress.step != 4) throw std::runtime_error("another progress");
+  test::say(train(model, optimizer, 3));
+}
+
 int run_rank(const std::string& role, const fs::path& path) {
   return dist::run_main([&] {
     dist::init_process_group({.timeout = std::chrono::seconds(60)});
     if (role == "save") save_pieces(path);
     if (role == "load") load_pieces(path);
+    if (role == "train") save_run(path);
+    if (role == "resume") resume_run(path);
     if (role == "async") save_in_background(path);
     if (role == "elsewhere") save_elsewhere(path);
     if (role == "dies" && dist::get_rank() == 1) ::_exit(7);
@@ -90,6 +133,22 @@ TEST(DistProcesses, SavedByAnyNumberReadByAnyNumber) {
     EXPECT_EQ(test::tree_difference(test::sample_whole(1), ckpt::open(path).root), "") << writers;
     for (int readers = 1; readers <= 5; ++readers) {
       expect_good(run("load", readers, path), std::to_string(writers) + " -> " + std::to_string(readers));
+    }
+  }
+}
+
+TEST(DistProcesses, ATrainingGoesOnWithAnotherNumberOfRanksEachWithItsGenerator) {
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  fs::path path = dir.path() / "run";
+  std::vector<test::Ending> saved = run("train", 2, path);
+  expect_good(saved, "train");
+  EXPECT_NE(saved[0].report, saved[1].report);
+  for (int readers : {1, 2, 3}) {
+    std::vector<test::Ending> resumed = run("resume", readers, path);
+    expect_good(resumed, "resume on " + std::to_string(readers));
+    for (std::size_t rank = 0; rank < std::min<std::size_t>(resumed.size(), 2); ++rank) {
+      EXPECT_EQ(resumed[rank].report, saved[rank].report) << "rank " << rank << " of " << readers;
     }
   }
 }

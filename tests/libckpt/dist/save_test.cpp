@@ -169,6 +169,68 @@ TEST(DistSave, SafetensorsShardsAreThoseOfHuggingFace) {
   EXPECT_THAT(errors, Each(HasSubstr("'model.rows' is in 2 pieces, and safetensors hold whole tensors")));
 }
 
+/// Saves the sample in native parts by so many ranks.
+fs::path save_native(const fs::path& path, int ranks, float version) {
+  std::vector<std::string> errors = test::run_ranks_as_threads(ranks, [&](ckpt::dist::Ranks& who) {
+    ckpt::dist::SaveOptions options = options_for(who.rank(), ranks);
+    options.layout = "native";
+    ckpt::dist::save_by(who, test::sample_part(who.rank(), ranks, version), path, options);
+  });
+  EXPECT_THAT(errors, Each(""));
+  return path;
+}
+
+TEST(DistNative, EachPartIsAnOrdinaryCheckpointAndAllAreOne) {
+  test::TempDir dir;
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    fs::path path = save_native(dir.path() / std::to_string(ranks), ranks, 1);
+    ckpt::Checkpoint whole = ckpt::open(path);
+    EXPECT_EQ(whole.format, "parts");
+    EXPECT_EQ(test::tree_difference(test::sample_whole(1), whole.root), "") << ranks;
+    EXPECT_TRUE(ckpt::verify(path).damage.empty()) << ranks;
+    EXPECT_EQ(ckpt::open(path / "part-00000.ckpt").format, "native");
+    for (int rank = 0; rank < 3; ++rank) {
+      ckpt::Value mine = ckpt::dist::cut_to_pieces(whole.root, test::sample_pieces(rank, 3));
+      EXPECT_EQ(test::tree_difference(test::sample_part(rank, 3, 1), mine), "") << ranks << " -> " << rank;
+    }
+  }
+}
+
+TEST(DistNative, PartsThatAreMissingCutOrOfAnotherSaveAreNamed) {
+  test::TempDir dir;
+  fs::path path = save_native(dir.path() / "a", 2, 1);
+  fs::path other = save_native(dir.path() / "b", 2, 1);
+  auto error_of = [&] {
+    return test::said_by([&] {
+      for (const ckpt::NamedEntry& tensor : ckpt::list_entries(ckpt::open(path).root)) {
+        ckpt::read_all(*tensor.entry->bytes);
+      }
+    });
+  };
+  std::string good = test::read_file(path / "part-00001.ckpt");
+  ASSERT_EQ(fs::file_size(other / "part-00001.ckpt"), good.size());
+  test::write_file(path / "part-00001.ckpt", test::read_file(other / "part-00001.ckpt"));
+  EXPECT_THAT(error_of(), HasSubstr("part 'part-00001.ckpt': it is a part of another save than the index"));
+  test::write_file(path / "part-00001.ckpt", good.substr(1));
+  EXPECT_THAT(error_of(), HasSubstr("'part-00001.ckpt' has"));
+  fs::remove(path / "part-00001.ckpt");
+  EXPECT_THAT(error_of(), HasSubstr("'part-00001.ckpt' is missing"));
+  test::write_file(path / "part-00001.ckpt", good);
+  std::string index = test::read_file(path / "index.ckpt-parts");
+  auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = index;
+    std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    test::write_file(path / "index.ckpt-parts", text.replace(at, from.size(), to));
+    return error_of();
+  };
+  EXPECT_THAT(replaced("part-00001.ckpt", "../art-001.ckpt"), HasSubstr("which is no .ckpt file beside it"));
+  EXPECT_THAT(replaced("part-00001.ckpt", "part-00000.ckpt"), HasSubstr("names 'part-00000.ckpt' twice"));
+  EXPECT_THAT(replaced("\"part\": 1", "\"part\": 9"), HasSubstr("part 9 of 2"));
+  EXPECT_THAT(replaced("\"float32\"", "\"float33\""), HasSubstr("it is of dtype 'float33'"));
+  EXPECT_EQ(test::read_file(path / "part-00001.ckpt"), good);
+}
+
 TEST(DistSave, UnknownLayoutsAreNamed) {
   test::TempDir dir;
   ckpt::dist::SaveOptions options;

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "libckpt/ckpt.h"
+#include "libckpt/format/dcp/encode.h"
 #include "libckpt/format/spread.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
@@ -109,6 +110,30 @@ TEST_F(DcpFolder, TensorsAreCutAsShardDoesIt) {
   EXPECT_EQ(pieces[1].offsets, (core::Shape{3, 0}));
   EXPECT_EQ(pieces[2].sizes, (core::Shape{1, 3}));
   EXPECT_EQ(spread->whole, 1U);
+}
+
+// Readers allow a pickle only so many objects open at once; all places together are many more.
+TEST_F(DcpFolder, HundredsOfThousandsOfPiecesAreOpened) {
+  ckpt::detail::DcpMetadata metadata;
+  for (const char* name : {"w", "v"}) {
+    ckpt::detail::DcpItem item;
+    item.name = name;
+    item.path = {std::string(name)};
+    item.is_tensor = true;
+    item.shape = {60'000, 1};
+    for (std::int64_t row = 0; row < 60'000; ++row) {
+      item.chunks.push_back({{row, 0}, {1, 1}, ckpt::detail::DcpPlace{"__0_0.distcp", 64, 1}});
+    }
+    metadata.items.push_back(std::move(item));
+  }
+  core::ByteVector bytes = ckpt::detail::encode_dcp_metadata(metadata);
+  ckpt::OpenOptions options;
+  ckpt::SourcePtr file = ckpt::memory_source(std::move(bytes));
+  ckpt::detail::DcpMetadata read =
+      ckpt::detail::read_dcp_metadata(ckpt::detail::read_dcp_pickle(*file, options), options);
+  ASSERT_EQ(read.items.size(), 2U);
+  EXPECT_EQ(read.items[1].chunks.size(), 60'000U);
+  EXPECT_EQ(read.items[1].chunks[59'999].offsets, (core::Shape{59'999, 0}));
 }
 
 TEST_F(DcpFolder, AnEditOfKeysWritesTheMetadataAlone) {

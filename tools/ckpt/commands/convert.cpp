@@ -155,8 +155,8 @@ void add_convert(CommandSpec app, Command& chosen) {
       app, "convert",
       "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
       "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'\n  ckpt convert "
-      "model.gguf plain.safetensors --dequantize\n  ckpt convert net.pth net.dcp --ranks 4       # as 4 ranks of "
-      "torch.distributed would write it",
+      "model.gguf plain.safetensors --dequantize\n  ckpt convert net.pth net.dcp --ranks 4    # one part a rank, as "
+      "PyTorch writes it",
       "Write a checkpoint in another format, named by the extension of OUT or --format.");
   auto options = std::make_shared<Options>();
   command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
