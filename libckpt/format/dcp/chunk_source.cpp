@@ -194,6 +194,35 @@ class ChunkSource final : public ByteSource {
   mutable core::ByteVector cache_;
 };
 
+/// The source of a tensor in chunks, made when it is needed: who only lists thousands of them reads none.
+class LateChunks final : public ByteSource {
+ public:
+  LateChunks(std::uint64_t size, std::function<SourcePtr()> make) : size_(size), make_(std::move(make)) {}
+  std::uint64_t size() const override { return size_; }
+  void read(std::uint64_t offset, MutableBytes out) const override { inner()->read(offset, out); }
+  void require_unchanged() const override {
+    if (SourcePtr made = known()) made->require_unchanged();
+  }
+  void visit_checked(const CheckedVisitor& see) const override {
+    if (SourcePtr made = known()) made->visit_checked(see);
+  }
+  SourcePtr inner() const {
+    std::lock_guard lock(mutex_);
+    if (inner_ == nullptr) inner_ = make_();
+    return inner_;
+  }
+
+ private:
+  SourcePtr known() const {
+    std::lock_guard lock(mutex_);
+    return inner_;
+  }
+  std::uint64_t size_;
+  std::function<SourcePtr()> make_;
+  mutable std::mutex mutex_;
+  mutable SourcePtr inner_;
+};
+
 bool meet(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.offsets.size(); ++d) {
     if (a.offsets[d] + a.sizes[d] <= b.offsets[d] || b.offsets[d] + b.sizes[d] <= a.offsets[d]) return false;
@@ -231,9 +260,18 @@ SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::ve
   return std::make_shared<ChunkSource>(size, std::move(runs));
 }
 
+SourcePtr assemble_when_read(const core::Shape& shape, std::uint64_t width,
+                             std::function<std::vector<SourceChunk>()> make) {
+  std::uint64_t size = core::try_numel(shape.span()).value_or(0) * width;
+  return std::make_shared<LateChunks>(
+      size, [shape, width, make = std::move(make)] { return assemble_chunks(shape, width, make()); });
+}
+
 SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box) {
   if (box.sizes == shape) return bytes;
   auto width = static_cast<std::uint64_t>(core::bit_width(dtype)) / 8;
+  if (const auto* late = dynamic_cast<const LateChunks*>(bytes.get()))
+    return read_box(late->inner(), dtype, shape, box);
   const auto* several = dynamic_cast<const ChunkSource*>(bytes.get());
   std::vector<SourceChunk> found;
   if (several == nullptr) {

@@ -3,6 +3,7 @@
 // the boxes and the parts of them that it needs, through a buffer of at most 4 MiB. Thread safety: as every source.
 // Use: SourcePtr bytes = assemble_chunks(shape, width, std::move(chunks));
 
+#include <functional>
 #include <vector>
 
 #include "libckpt/format/dcp/tiling.h"
@@ -19,6 +20,10 @@ struct SourceChunk {
 /// `width` is the size of an element in bytes. REQUIRES: the boxes pass check_tiling(); each source has the bytes of
 /// its box. One chunk that is the whole tensor is returned as it is.
 SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::vector<SourceChunk> chunks);
+
+/// The same where the boxes are asked for when the first byte is. REQUIRES: as assemble_chunks() of what `make` gives.
+SourcePtr assemble_when_read(const core::Shape& shape, std::uint64_t width,
+                             std::function<std::vector<SourceChunk>()> make);
 
 /// What lies in `box` of the tensor with these bytes, row-major. Of a tensor in chunks those alone are read that have
 /// some of it, and of them what lies in it. REQUIRES: the box lies inside; elements of whole bytes.

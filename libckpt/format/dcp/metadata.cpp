@@ -1,6 +1,6 @@
 #include "libckpt/format/dcp/metadata.h"
 
-#include <map>
+#include <algorithm>
 #include <unordered_map>
 
 #include "libckpt/format/corrupt.h"
@@ -77,9 +77,45 @@ class Fields {
   NodeId state_ = kNoNode;
 };
 
-/// A piece of data is looked up by the name of its item and its offsets.
-using PlaceKey = std::pair<std::string_view, std::vector<std::int64_t>>;
-using Places = std::map<PlaceKey, DcpPlace>;
+struct Placed {
+  core::Shape offset;  ///< of a chunk; empty for any other item
+  DcpPlace place;
+};
+
+bool comes_before(const core::Shape& a, const core::Shape& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+}
+
+/// Where the pieces of each item lie, by their offsets.
+class Places {
+ public:
+  void add(std::string_view name, core::Shape offset, DcpPlace place) {
+    by_name_[name].push_back({std::move(offset), std::move(place)});
+  }
+  void sort() {
+    auto before = [](const Placed& a, const Placed& b) { return comes_before(a.offset, b.offset); };
+    for (auto& [name, placed] : by_name_) {
+      if (!std::is_sorted(placed.begin(), placed.end(), before)) std::sort(placed.begin(), placed.end(), before);
+      auto twice = std::adjacent_find(placed.begin(), placed.end(),
+                                      [](const Placed& a, const Placed& b) { return a.offset == b.offset; });
+      if (twice != placed.end()) corrupt("the metadata places a part of " + quote(name) + " twice");
+    }
+  }
+  /// Null where nothing says it. `guess` is where it most often is.
+  const DcpPlace* find(std::string_view name, const core::Shape& offset, std::size_t guess = 0) const {
+    auto found = by_name_.find(name);
+    if (found == by_name_.end()) return nullptr;
+    const std::vector<Placed>& placed = found->second;
+    if (guess < placed.size() && placed[guess].offset == offset) return &placed[guess].place;
+    auto at = std::lower_bound(
+        placed.begin(), placed.end(), offset,
+        [](const Placed& known, const core::Shape& wanted) { return comes_before(known.offset, wanted); });
+    return at != placed.end() && at->offset == offset ? &at->place : nullptr;
+  }
+
+ private:
+  std::unordered_map<std::string_view, std::vector<Placed>> by_name_;
+};
 
 void check_file_name(std::string_view name) {
   auto refuse = [&](const char* why) {
@@ -110,11 +146,11 @@ Places read_places(const PickleGraph& graph, NodeId dict) {
   std::span<const NodeId> items = graph.children(dict);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     Fields index(graph, items[i], "MetadataIndex");
-    PlaceKey key{graph.text(index.at("fqn", NodeKind::text)), {}};
-    if (index.find("offset") != kNoNode) key.second = index.sizes("offset").to_vector();
-    auto [at, fresh] = places.try_emplace(std::move(key), read_place(graph, items[i + 1]));
-    if (!fresh) corrupt("the metadata places a part of " + quote(at->first.first) + " twice");
+    core::Shape offset;
+    if (index.find("offset") != kNoNode) offset = index.sizes("offset");
+    places.add(graph.text(index.at("fqn", NodeKind::text)), std::move(offset), read_place(graph, items[i + 1]));
   }
+  places.sort();
   return places;
 }
 
@@ -155,8 +191,7 @@ void read_tensor(const PickleGraph& graph, NodeId object, const Places& places, 
   for (NodeId id : graph.children(tensor.at("chunks", NodeKind::list))) {
     Fields fields(graph, id, "ChunkStorageMetadata");
     DcpChunk chunk{fields.sizes("offsets"), fields.sizes("sizes"), std::nullopt};
-    auto found = places.find({item.name, chunk.offsets.to_vector()});
-    if (found != places.end()) chunk.place = found->second;
+    if (const DcpPlace* found = places.find(item.name, chunk.offsets, item.chunks.size())) chunk.place = *found;
     item.chunks.push_back(std::move(chunk));
   }
 }
@@ -192,9 +227,9 @@ DcpItem read_item(const PickleGraph& graph, std::string name, NodeId object, con
   if (class_of(graph, object) == "TensorStorageMetadata") {
     read_tensor(graph, object, places, limits, item);
   } else if (class_of(graph, object) == "BytesStorageMetadata") {
-    auto found = places.find({item.name, {}});
-    if (found == places.end()) corrupt("the metadata does not say where it lies");
-    item.place = found->second;
+    const DcpPlace* found = places.find(item.name, {});
+    if (found == nullptr) corrupt("the metadata does not say where it lies");
+    item.place = *found;
   } else {
     throw Error(ErrorCode::unsupported, "the item is " + describe_node(graph, object));
   }

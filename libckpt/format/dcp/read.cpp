@@ -39,37 +39,48 @@ SourcePtr open_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files
   });
 }
 
-/// What every piece of one tensor is opened with, later.
-struct LateTensor {
-  DcpItem item;  ///< without its chunks
-  std::shared_ptr<DcpFiles> files;
-  OpenOptions options;
-};
-
-/// Only what is read is asked for: the metadata say everything else.
-SourcePtr chunk_when_read(const std::shared_ptr<const LateTensor>& tensor, const DcpChunk& chunk) {
-  const DcpItem& item = tensor->item;
+/// On what is known to be there only what is read is asked for: the metadata say everything else.
+SourcePtr chunk_when_read(const DcpItem& item, const DcpChunk& chunk, const std::shared_ptr<DcpFiles>& files,
+                          const OpenOptions& options) {
   std::optional<std::uint64_t> numel = core::try_numel(chunk.sizes.span());
   std::optional<std::uint64_t> bytes = numel ? core::byte_size(item.dtype, *numel) : std::nullopt;
   if (!bytes) corrupt("a chunk has the shape " + core::to_list(chunk.sizes) + ", which no memory can hold");
-  return opened_when_read(*bytes, [tensor, chunk] {
-    std::lock_guard lock(tensor->files->opening());
-    return core::with_context(quote(tensor->item.name),
-                              [&] { return open_chunk(tensor->item, chunk, *tensor->files, tensor->options); });
+  DcpItem known;
+  known.name = item.name;
+  known.dtype = item.dtype;
+  OpenOptions later = options;
+  later.report = nullptr;
+  return opened_when_read(*bytes, [known = std::move(known), chunk, files, later] {
+    std::lock_guard lock(files->opening());
+    return core::with_context(quote(known.name), [&] { return open_chunk(known, chunk, *files, later); });
   });
 }
 
-std::shared_ptr<const LateTensor> late_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files,
-                                              const OpenOptions& options) {
-  if (!files->opens_late()) return nullptr;
-  LateTensor late{{}, files, options};
-  late.item.name = item.name;
-  late.item.dtype = item.dtype;
-  late.options.report = nullptr;
-  return std::make_shared<const LateTensor>(std::move(late));
+std::vector<SourceChunk> open_chunks(const DcpItem& item, const std::shared_ptr<DcpFiles>& files,
+                                     const OpenOptions& options) {
+  std::vector<SourceChunk> chunks;
+  for (const DcpChunk& chunk : item.chunks) {
+    bool has_none = !chunk.place && core::try_numel(chunk.sizes.span()).value_or(1) == 0;
+    if (has_none) continue;
+    SourcePtr bytes =
+        files->opens_late() ? chunk_when_read(item, chunk, files, options) : open_chunk(item, chunk, *files, options);
+    chunks.push_back({{chunk.offsets, chunk.sizes}, std::move(bytes)});
+  }
+  return chunks;
 }
 
-Value read_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files, const OpenOptions& options) {
+/// Where each chunk lies is checked now, also where it is opened later.
+void check_places(const DcpItem& item) {
+  for (const DcpChunk& chunk : item.chunks) {
+    bool empty = core::try_numel(chunk.sizes.span()).value_or(1) == 0;
+    if (chunk.place || empty) continue;
+    corrupt("the chunk at " + core::to_list(chunk.offsets) + ": the metadata do not say where it lies");
+  }
+}
+
+Value read_tensor(const std::shared_ptr<const DcpDetail>& detail, std::size_t number,
+                  const std::shared_ptr<DcpFiles>& files, const OpenOptions& options) {
+  const DcpItem& item = detail->metadata.items[number];
   std::optional<std::uint64_t> numel = core::try_numel(item.shape.span());
   if (!numel || !core::byte_size(item.dtype, *numel)) {
     corrupt("it has the shape " + core::to_list(item.shape) + ", which no memory can hold");
@@ -78,22 +89,23 @@ Value read_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files, c
     throw Error(ErrorCode::unsupported, "it is of dtype " + std::string(core::name(item.dtype)) + " in chunks");
   }
   std::vector<Box> boxes;
+  boxes.reserve(item.chunks.size());
   for (const DcpChunk& chunk : item.chunks) boxes.push_back({chunk.offsets, chunk.sizes});
   check_tiling(item.shape, boxes);
-  std::vector<SourceChunk> chunks;
-  std::shared_ptr<const LateTensor> late = late_tensor(item, files, options);
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    bool has_none = !item.chunks[i].place && core::try_numel(boxes[i].sizes.span()).value_or(1) == 0;
-    if (has_none) continue;
-    SourcePtr bytes = late ? chunk_when_read(late, item.chunks[i]) : open_chunk(item, item.chunks[i], *files, options);
-    chunks.push_back({std::move(boxes[i]), std::move(bytes)});
-  }
+  check_places(item);
   Entry entry;
   entry.dtype = item.dtype;
   entry.shape = item.shape;
   entry.requires_grad = item.requires_grad;
   auto width = static_cast<std::uint64_t>(core::bit_width(item.dtype)) / 8;
-  entry.bytes = assemble_chunks(item.shape, width, std::move(chunks));
+  OpenOptions later = options;
+  later.report = nullptr;
+  entry.bytes = files->opens_late() && item.chunks.size() > 1
+                    ? assemble_when_read(item.shape, width,
+                                         [detail, number, files, later] {
+                                           return open_chunks(detail->metadata.items[number], files, later);
+                                         })
+                    : assemble_chunks(item.shape, width, open_chunks(item, files, options));
   return Value::tensor(std::make_shared<const Entry>(std::move(entry)));
 }
 
@@ -194,7 +206,7 @@ Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
   for (std::size_t i = 0; i < detail->metadata.items.size(); ++i) {
     const DcpItem& item = detail->metadata.items[i];
     core::with_context(quote(item.name), [&] {
-      Value value = item.is_tensor ? read_tensor(item, files, options) : read_object_item(item, *files, options);
+      Value value = item.is_tensor ? read_tensor(detail, i, files, options) : read_object_item(item, *files, options);
       if (item.is_tensor) {
         detail->tensors.emplace(value.as_entry().bytes.get(), i);
       } else {
