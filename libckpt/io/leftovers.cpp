@@ -168,6 +168,16 @@ std::vector<Leftover> find_leftovers(const std::filesystem::path& folder) {
   });
 }
 
+std::vector<Leftover> find_hidden_folders(const std::filesystem::path& folder) {
+  return core::with_context(folder.string(), [&] {
+    std::vector<Leftover> found = Search(open_folder(folder).get(), nullptr, S_IFDIR).run();
+    std::erase_if(found, [](const Leftover& left) { return left.kind == Kind::lock; });
+    for (Leftover& left : found) left.kind = Kind::folder;
+    std::sort(found.begin(), found.end(), [](const Leftover& a, const Leftover& b) { return a.name < b.name; });
+    return found;
+  });
+}
+
 std::vector<Leftover> sweep_leftovers(const std::filesystem::path& folder) {
   return core::with_context(folder.string(), [&] { return sweep(open_folder(folder).get(), nullptr); });
 }

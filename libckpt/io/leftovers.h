@@ -16,7 +16,7 @@
 namespace ckpt {
 
 struct Leftover {
-  enum class Kind : std::uint8_t { temporary, lock };
+  enum class Kind : std::uint8_t { temporary, lock, folder };
   enum class Writer : std::uint8_t { dead, alive, unknown };
   std::string name;
   Kind kind = Kind::temporary;
@@ -30,7 +30,10 @@ struct Leftover {
 std::vector<Leftover> find_leftovers(const std::filesystem::path& folder);
 /// Removes those of dead writers and returns them. Errors: Error(io) for a folder that cannot be read.
 std::vector<Leftover> sweep_leftovers(const std::filesystem::path& folder);
-/// The same for folders that were given such a name to be removed, with all that is in them (retention.h does that).
+/// Folders of such names: checkpoints that are written as a folder (atomic_folder.h), and those to be removed
+/// (retention.h).
+std::vector<Leftover> find_hidden_folders(const std::filesystem::path& folder);
+/// Removes those of dead writers, with all that is in them.
 std::vector<Leftover> sweep_hidden_folders(const std::filesystem::path& folder);
 
 namespace detail {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/io/atomic_folder.h"
 #include "libckpt/io/draft.h"
 #include "libckpt/io/hidden_names.h"
 #include "tests/libckpt/io/fault.h"
@@ -74,6 +75,52 @@ TEST(Leftovers, AreListedWithTheirWriters) {
   alive.write(core::as_bytes("b"));
   alive.commit();
   EXPECT_THAT(list_folder(dir.path()), ElementsAre("b"));
+}
+
+TEST(Leftovers, FoldersOfSavesThatDidNotEndAreListedAndSwept) {
+  test::TempDir dir;
+  auto alive = std::make_unique<ckpt::AtomicFolder>(dir.path() / "b", ckpt::AtomicFolder::Options());
+  int status = run_child([&] {
+    ckpt::AtomicFolder folder(dir.path() / "a", {});
+    write_file(folder.hidden() / "__0_0.distcp", "half");
+    ::raise(SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  std::vector<Leftover> found = ckpt::find_hidden_folders(dir.path());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].kind, Kind::folder);
+  EXPECT_EQ(found[0].writer, Writer::dead);
+  EXPECT_EQ(found[1].writer, Writer::alive);
+  ckpt::sweep_hidden_folders(dir.path());
+  found = ckpt::find_hidden_folders(dir.path());
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].writer, Writer::alive);
+  alive->commit();
+  alive.reset();
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre("b"));
+}
+
+TEST(AtomicFolder, GetsItsNameWhenItIsWhole) {
+  test::TempDir dir;
+  {
+    ckpt::AtomicFolder dropped(dir.path() / "run", {});
+    write_file(dropped.hidden() / "x", "1");
+    EXPECT_FALSE(fs::exists(dir.path() / "run"));
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+  ckpt::AtomicFolder::Options options{.overwrite = true,
+                                      .may_replace = [](std::string_view name) { return name == "x"; }};
+  for (const char* text : {"1", "2"}) {
+    ckpt::AtomicFolder folder(dir.path() / "run", options);
+    write_file(folder.hidden() / "x", text);
+    EXPECT_THAT(error_of([&] { ckpt::AtomicFolder(dir.path() / "run", options); }), HasSubstr("is writing this file"));
+    folder.commit();
+    EXPECT_EQ(read_file(dir.path() / "run" / "x"), text);
+  }
+  EXPECT_THAT(error_of([&] { ckpt::AtomicFolder(dir.path() / "run", {}); }), HasSubstr("it already exists"));
+  EXPECT_THAT(error_of([&] { ckpt::AtomicFolder(dir.path() / "no" / "run", {}); }),
+              HasSubstr("no such file or folder"));
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre("run"));
 }
 
 TEST(Leftovers, OfAnotherBootOrContainerStayWhileAnybodyWritesHere) {

@@ -34,6 +34,7 @@ std::string age_text(std::int64_t seconds) {
 }
 
 std::string what(const Leftover& left) {
+  if (left.kind == Leftover::Kind::folder) return "folder of a save that did not end, " + age_text(left.age);
   std::string kind = left.kind == Leftover::Kind::lock ? "lock file" : "temporary file";
   return kind + ", " + core::format_size(left.size) + ", " + age_text(left.age);
 }
@@ -97,7 +98,9 @@ std::vector<DoctorLine> examine_leftovers(const fs::path& path) {
   fs::path folder = folder_of(path);
   std::vector<DoctorLine> lines;
   try {
-    for (const Leftover& left : ckpt::find_leftovers(folder)) {
+    std::vector<Leftover> found = ckpt::find_leftovers(folder);
+    for (Leftover& left : ckpt::find_hidden_folders(folder)) found.push_back(std::move(left));
+    for (const Leftover& left : found) {
       bool busy = left.writer == Leftover::Writer::alive;
       lines.push_back(
           {"leftovers", core::printable(left.name), what(left), busy ? State::good : State::note, advice(left)});
@@ -112,7 +115,12 @@ std::vector<DoctorLine> examine_leftovers(const fs::path& path) {
 
 std::vector<DoctorLine> sweep_folder(const fs::path& path) {
   std::vector<DoctorLine> lines;
-  for (const Leftover& left : ckpt::sweep_leftovers(folder_of(path))) {
+  std::vector<Leftover> removed = ckpt::sweep_leftovers(folder_of(path));
+  for (Leftover& left : ckpt::sweep_hidden_folders(folder_of(path))) {
+    if (left.kind == Leftover::Kind::temporary) left.kind = Leftover::Kind::folder;
+    removed.push_back(std::move(left));
+  }
+  for (const Leftover& left : removed) {
     lines.push_back({"removed", core::printable(left.name), what(left)});
   }
   return lines;

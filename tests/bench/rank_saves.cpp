@@ -1,0 +1,73 @@
+// rank_saves FOLDER TENSORS KIB: what a save of several processes costs, started by a launcher as the ranks: every rank
+// has its rows of TENSORS tensors of KIB each. Prints one JSON line: a durable save, the same with a known plan, the
+// stall of one in the background, and reading the rows back.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "libckpt/dist.h"
+#include "libcore/dist/collectives.h"
+#include "libcore/dist/init.h"
+#include "libcore/tensor/factory.h"
+
+namespace {
+
+namespace dist = core::distributed;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// Of all ranks together.
+template <class Body>
+double seconds(Body body) {
+  dist::barrier();
+  const Clock::time_point start = Clock::now();
+  body();
+  dist::barrier();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int run(const fs::path& folder, int tensors, std::int64_t kib) {
+  dist::init_process_group();
+  const int rank = dist::get_rank();
+  const int ranks = dist::get_world_size();
+  const std::int64_t rows = kib * 256 / 64;  // of 64 floats
+  core::StateDict state;
+  ckpt::dist::Pieces pieces;
+  for (int i = 0; i < tensors; ++i) {
+    const std::string name = "model.layer_" + std::to_string(i) + ".weight";
+    ckpt::dist::Piece piece = ckpt::dist::shard({rows, 64}, 0, rank, ranks);
+    state.set(name, core::full(piece.sizes, rank + 1.0));
+    pieces.emplace(name, std::move(piece));
+  }
+  ckpt::dist::SaveOptions options;
+  options.pieces = pieces;
+  options.overwrite = true;
+  const double first = seconds([&] { ckpt::dist::save(state, folder / "first", options); });
+  const double second = seconds([&] { ckpt::dist::save(state, folder / "second", options); });
+  options.group = dist::new_group();
+  ckpt::dist::PendingSave pending;
+  const double stall = seconds([&] { pending = ckpt::dist::save_async(state, folder / "async", options); });
+  pending.wait();
+  const double load = seconds([&] {
+    ckpt::Value mine = ckpt::dist::load(folder / "first", pieces);
+    core::StateDict back = ckpt::to_state_dict(mine.as_dict());
+    if (back.size() != state.size()) throw std::runtime_error("not all were read");
+  });
+  if (rank == 0) {
+    std::printf(
+        "{\"ranks\": %d, \"tensors\": %d, \"kib\": %lld, \"save_s\": %.3f, \"again_s\": %.3f, \"stall_s\": %.3f, "
+        "\"load_s\": %.3f}\n",
+        ranks, tensors, static_cast<long long>(kib), first, second, stall, load);
+  }
+  dist::destroy_process_group();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return std::fprintf(stderr, "rank_saves FOLDER TENSORS KIB\n"), 2;
+  return dist::run_main([&] { return run(argv[1], std::atoi(argv[2]), std::atoll(argv[3])); });
+}
