@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 
 #include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/bridge/training_state.h"
@@ -278,18 +279,31 @@ OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_loc
   return state;
 }
 
+/// A parameter's number; where all keys are text, as in a distributed checkpoint, its digits. nullopt for anything
+/// else.
+static std::optional<std::int64_t> parameter_number(const Value& id) {
+  if (id.is(Value::Kind::integer)) return id.as_integer();
+  std::int64_t number = 0;
+  if (!id.is(Value::Kind::text)) return std::nullopt;
+  const std::string& text = id.as_text();
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  bool whole = error == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole ? std::optional(number) : std::nullopt;
+}
+
 OptimizerState to_optimizer_state(const Value& value, TensorMaker& maker) {
   OptimizerState state;
   for (const auto& [id, values] : value.find("state")->as_dict().items) {
-    if (!id.is(Value::Kind::integer) || !values.is(Value::Kind::dict)) {
+    const std::optional<std::int64_t> number = parameter_number(id);
+    if (!number || !values.is(Value::Kind::dict)) {
       throw Error(ErrorCode::type, "the optimizer state names a parameter by something other than an integer");
     }
     core::ParamState tensors;
     std::vector<std::pair<std::string, core::StateValue>> others;
     StateReader reader{maker, tensors, others};
     for (const auto& [key, item] : values.as_dict().items) reader.read(step_text(key), item);
-    if (!tensors.empty() || others.empty()) state.state.emplace_back(id.as_integer(), std::move(tensors));
-    if (!others.empty()) state.values.emplace_back(id.as_integer(), std::move(others));
+    if (!tensors.empty() || others.empty()) state.state.emplace_back(*number, std::move(tensors));
+    if (!others.empty()) state.values.emplace_back(*number, std::move(others));
   }
   for (const Value& group : value.find("param_groups")->as_list()) state.param_groups.push_back(to_group(group));
   return state;

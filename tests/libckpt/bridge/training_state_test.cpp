@@ -107,7 +107,7 @@ TEST(ResumeLatest, GoesOnFromTheNewestStepThatIsWhole) {
   EXPECT_THROW(ckpt::resume_latest(run, model, optimizer), core::Error) << "that is no fresh start";
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Resume, testing::Values(".ckpt", ".pth"));
+INSTANTIATE_TEST_SUITE_P(Formats, Resume, testing::Values(".ckpt", ".pth", ".dcp"));
 
 TEST(TrainingState, LayoutIsThatOfPyTorchPrograms) {
   TempDir dir;

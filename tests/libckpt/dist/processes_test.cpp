@@ -103,13 +103,15 @@ void resume_run(const fs::path& path) {
 
 int run_rank(const std::string& role, const fs::path& path) {
   return dist::run_main([&] {
-    dist::init_process_group({.timeout = std::chrono::seconds(60)});
+    dist::init_process_group({.timeout = std::chrono::seconds(role == "hangs" ? 3 : 60)});
     if (role == "save") save_pieces(path);
     if (role == "load") load_pieces(path);
     if (role == "train") save_run(path);
     if (role == "resume") resume_run(path);
     if (role == "async") save_in_background(path);
     if (role == "elsewhere") save_elsewhere(path);
+    if (role == "hangs" && dist::get_rank() == 1) ::sleep(8);
+    if (role == "hangs") save_pieces(path);
     if (role == "dies" && dist::get_rank() == 1) ::_exit(7);
     if (role == "dies") save_pieces(path);
     return 0;
@@ -171,6 +173,16 @@ TEST(DistProcesses, ARankThatSeesAnotherFolderIsNamedOnAll) {
     EXPECT_THAT(ending.errors, HasSubstr("is it on a shared file system?"));
   }
   EXPECT_FALSE(fs::exists(dir.path() / "run"));
+}
+
+TEST(DistProcesses, ARankThatHangsEndsTheSaveOfAllAtTheTimeout) {
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  for (const test::Ending& ending : run("hangs", 2, dir.path() / "run")) {
+    EXPECT_EQ(ending.status, 1) << ending.errors;
+    EXPECT_FALSE(ending.timed_out);
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
 TEST(DistProcesses, ARankThatDiesEndsTheSaveOfAll) {
