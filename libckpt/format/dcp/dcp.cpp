@@ -49,19 +49,23 @@ void check_coverage(std::vector<const DcpPlace*> places, const DcpFiles& files, 
   std::sort(places.begin(), places.end(), [](const DcpPlace* a, const DcpPlace* b) {
     return std::tie(a->file, a->offset) < std::tie(b->file, b->offset);
   });
+  // An edit that gave an object other content leaves the old one behind, in a file that is not written again.
+  bool edited = std::any_of(places.begin(), places.end(),
+                            [](const DcpPlace* place) { return place->file.starts_with(kEditedPart); });
+  std::vector<Finding>& unused = edited ? result.notes : result.damage;
   std::map<std::string, std::uint64_t> ends;
   for (const DcpPlace* place : places) {
     std::uint64_t& end = ends[place->file];
     std::string at = "bytes at " + core::format_count(std::min(end, place->offset));
     bool hashed = files.parts().find(place->file) != nullptr;
     bool gap = place->offset > end && !hashed && !is_padding(*files.opened().at(place->file), end, place->offset);
-    if (gap) result.damage.push_back({place->file, at + " belong to no item"});
+    if (gap) unused.push_back({place->file, at + " belong to no item"});
     if (place->offset < end) result.damage.push_back({place->file, at + " belong to two items"});
     end = std::max(end, place->offset + place->length);
   }
   for (const auto& [name, file] : files.opened()) {
     if (files.parts().find(name) == nullptr && ends[name] < file->size()) {
-      result.damage.push_back({name, core::format_size(file->size() - ends[name]) + " at its end belong to no item"});
+      unused.push_back({name, core::format_size(file->size() - ends[name]) + " at its end belong to no item"});
     }
   }
 }

@@ -1,8 +1,11 @@
 #include "libckpt/format/dcp/metadata_edit.h"
 
+#include <set>
+
 #include "libckpt/format/dcp/encode.h"
 #include "libckpt/format/dcp/part_writer.h"
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/io/file_ops.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -12,9 +15,24 @@ namespace {
 std::string free_part(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::uint64_t number = 0;
-  auto name = [&] { return "__edit_" + std::to_string(number) + ".distcp"; };
+  auto name = [&] { return std::string(kEditedPart) + std::to_string(number) + ".distcp"; };
   while (std::filesystem::exists(folder / name(), ignored)) ++number;
   return name();
+}
+
+/// Data files of earlier edits that nothing names any more; those that ranks wrote are never removed.
+void remove_unnamed(const std::filesystem::path& folder, const DcpMetadata& old, const DcpMetadata& now) {
+  std::set<std::string> unnamed;
+  auto each_file = [](const DcpMetadata& metadata, const auto& see) {
+    for (const DcpItem& item : metadata.items) {
+      if (item.place) see(item.place->file);
+    }
+  };
+  each_file(old, [&](const std::string& file) {
+    if (file.starts_with(kEditedPart)) unnamed.insert(file);
+  });
+  each_file(now, [&](const std::string& file) { unnamed.erase(file); });
+  for (const std::string& file : unnamed) file_ops().unlinkat(AT_FDCWD, (folder / file).c_str(), 0);
 }
 
 }  // namespace
@@ -44,7 +62,8 @@ std::optional<MetadataEdit> plan_metadata_edit(const Checkpoint& checkpoint, con
 
 void apply_metadata_edit(const Checkpoint& checkpoint, MetadataEdit edit, const std::filesystem::path& folder,
                          const SaveOptions& options) {
-  dynamic_cast<const DcpDetail&>(*checkpoint.detail).file->require_unchanged();
+  const auto& old = dynamic_cast<const DcpDetail&>(*checkpoint.detail);
+  old.file->require_unchanged();
   std::uint64_t written = 0;
   if (!edit.fresh.empty()) {
     DcpPartWriter part(folder, free_part(folder), edit.metadata.save_id, 0, options);
@@ -55,6 +74,7 @@ void apply_metadata_edit(const Checkpoint& checkpoint, MetadataEdit edit, const 
   AtomicFile file(folder / kDcpMetadata, {.durable = options.durable, .expected_size = bytes.size()});
   file.write(bytes);
   file.commit();
+  remove_unnamed(folder, old.metadata, edit.metadata);
   written += bytes.size();
   if (options.progress) options.progress(written, written);
   if (options.report == nullptr) return;

@@ -18,7 +18,8 @@ namespace ckpt::detail {
 
 inline constexpr std::string_view kDcpMetadata = ".metadata";
 inline constexpr std::string_view kPartsFile = ".ckpt-parts";
-inline constexpr std::uint64_t kPartHead = 64;  ///< bytes at the begin of a data file of ours
+inline constexpr std::string_view kEditedPart = "__edit_";  ///< begins a data file with what edits have changed
+inline constexpr std::uint64_t kPartHead = 64;              ///< bytes at the begin of a data file of ours
 
 struct PartFacts {
   std::string file;

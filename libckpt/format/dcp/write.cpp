@@ -139,6 +139,13 @@ PartFacts write_part(const fs::path& folder, std::uint64_t rank, const std::vect
 
 void report_losses(const Checkpoint& checkpoint, const FlatTree& tree, const SaveOptions& options) {
   if (options.report == nullptr) return;
+  bool tagged = std::any_of(tree.items.begin(), tree.items.end(), [](const FlatItem& item) {
+    return item.value.is(Value::Kind::tensor) && item.value.as_entry().location != "cpu";
+  });
+  if (tagged) {
+    options.report->warnings.emplace_back(
+        "device tags have no place in a distributed checkpoint and were left out: its tensors are of the CPU");
+  }
   if (tree.number_keys > 0) {
     options.report->warnings.push_back(core::format_count(tree.number_keys) +
                                        " keys that are no text were written as text, as PyTorch does it here");
@@ -218,9 +225,9 @@ void write_dcp(const Checkpoint& checkpoint, const fs::path& path, const SaveOpt
   kept.root = keepable_tree(checkpoint.root).root;
   bool same_parts = options.overwrite && options.shards == 0;
   std::optional<MetadataEdit> edit = same_parts ? plan_metadata_edit(kept, folder) : std::nullopt;
-  if (edit) return apply_metadata_edit(kept, std::move(*edit), folder, options);
   FlatTree tree = flatten_tree(kept.root);
   report_losses(kept, tree, options);
+  if (edit) return apply_metadata_edit(kept, std::move(*edit), folder, options);
   write_folder(kept, folder, tree, options);
 }
 

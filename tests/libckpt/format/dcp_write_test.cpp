@@ -170,6 +170,32 @@ TEST_F(DcpFolder, AnObjectThatChangesGetsAFileOfItsOwn) {
   EXPECT_TRUE(fs::exists(path / "__edit_0.distcp"));
   expect_same(edited.root, ckpt::open(path).root);
   EXPECT_TRUE(ckpt::verify(path).damage.empty());
+  // Without our list of parts, as in a folder of PyTorch, what the edit left behind is noted and is no damage.
+  fs::remove(path / ".ckpt-parts");
+  ckpt::VerifyResult verified = ckpt::verify(path);
+  EXPECT_TRUE(verified.damage.empty());
+  EXPECT_FALSE(verified.notes.empty());
+  // The next edit of the same object needs no file of the last one.
+  ckpt::Checkpoint again = ckpt::open(path);
+  root = again.root.as_dict();
+  for (auto& [key, value] : root.items) {
+    if (key.as_text() == "names") value = Value::list({Value("third")});
+  }
+  again.root = Value::dict(std::move(root));
+  ckpt::save(again, path / ".metadata", {.in_place = true});
+  EXPECT_FALSE(fs::exists(path / "__edit_0.distcp"));
+  EXPECT_TRUE(fs::exists(path / "__edit_1.distcp"));
+  expect_same(again.root, ckpt::open(path).root);
+}
+
+TEST_F(DcpFolder, DeviceTagsAreLeftOutWithAWord) {
+  ckpt::Checkpoint checkpoint = sample();
+  ckpt::Entry entry = *checkpoint.root.find("model")->find("module.fc.bias")->entry_ptr();
+  entry.location = "cuda:1";
+  checkpoint.root = test::dict({{"w", Value::tensor(std::make_shared<ckpt::Entry>(entry))}});
+  ckpt::Report report;
+  ckpt::save(checkpoint, dir_.path() / "run.dcp", {.report = &report});
+  EXPECT_THAT(report.warnings, testing::ElementsAre(HasSubstr("device tags have no place")));
 }
 
 TEST_F(DcpFolder, OtherValuesWriteTheFolderAnew) {
