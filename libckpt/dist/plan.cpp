@@ -1,7 +1,7 @@
 #include "libckpt/dist/plan.h"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
 #include <unordered_map>
 
 #include "libckpt/dist/messages.h"
@@ -89,11 +89,94 @@ void read_path(MessageReader& in, DcpItem& item) {
   }
 }
 
-/// One box of a tensor and the ranks that have it.
-struct Candidate {
-  std::size_t item;
-  Box box;
-  std::vector<std::uint32_t> ranks;
+bool comes_before(const core::Shape& a, const core::Shape& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+}
+
+/// The boxes of one item, and the ranks that have each. Ranks mostly have them in ascending order, each its own.
+class Boxes {
+ public:
+  void add(const Box& box, std::uint32_t rank) {
+    std::size_t known = find(box);
+    if (known < boxes_.size()) return others_[known].push_back(rank);
+    ascending_ = ascending_ && (boxes_.empty() || comes_before(boxes_.back().offsets, box.offsets));
+    boxes_.push_back(box);
+    first_.push_back(rank);
+    if (!ascending_) index();
+  }
+  /// Boxes without elements are not written, unless the tensor has none.
+  void drop_empty(const core::Shape& shape) {
+    if (numel(shape) == 0) {
+      boxes_ = {{core::Shape(shape.size(), 0), shape}};
+      first_.resize(1);
+      return;
+    }
+    std::size_t kept = 0;
+    std::map<std::size_t, std::vector<std::uint32_t>> others;
+    for (std::size_t i = 0; i < boxes_.size(); ++i) {
+      if (numel(boxes_[i].sizes) == 0) continue;
+      if (auto found = others_.find(i); found != others_.end()) others[kept] = std::move(found->second);
+      if (kept != i) boxes_[kept] = std::move(boxes_[i]);
+      first_[kept++] = first_[i];
+    }
+    boxes_.resize(kept);
+    first_.resize(kept);
+    others_ = std::move(others);
+  }
+  bool empty() const { return boxes_.empty(); }
+  std::size_t size() const { return boxes_.size(); }
+  const std::vector<Box>& boxes() const { return boxes_; }
+  std::vector<Box>& boxes() { return boxes_; }
+  std::uint32_t first_rank(std::size_t i) const { return first_[i]; }
+  std::size_t ranks_of(std::size_t i) const {
+    auto found = others_.find(i);
+    return 1 + (found == others_.end() ? 0 : found->second.size());
+  }
+  std::vector<std::uint32_t> ranks(std::size_t i) const {
+    std::vector<std::uint32_t> all = {first_[i]};
+    if (auto found = others_.find(i); found != others_.end()) {
+      all.insert(all.end(), found->second.begin(), found->second.end());
+    }
+    return all;
+  }
+
+ private:
+  bool is(std::size_t i, const Box& box) const {
+    return boxes_[i].offsets == box.offsets && boxes_[i].sizes == box.sizes;
+  }
+  /// Its number, or size().
+  std::size_t find(const Box& box) const {
+    if (boxes_.empty() || is(boxes_.size() - 1, box)) return boxes_.empty() ? 0 : boxes_.size() - 1;
+    if (!ascending_) {
+      auto [from, to] = by_key_.equal_range(key_of(box));
+      for (auto at = from; at != to; ++at) {
+        if (is(at->second, box)) return at->second;
+      }
+      return boxes_.size();
+    }
+    if (comes_before(boxes_.back().offsets, box.offsets)) return boxes_.size();
+    auto at = std::lower_bound(boxes_.begin(), boxes_.end(), box, [](const Box& known, const Box& wanted) {
+      return comes_before(known.offsets, wanted.offsets);
+    });
+    auto place = static_cast<std::size_t>(at - boxes_.begin());
+    return place < boxes_.size() && is(place, box) ? place : boxes_.size();
+  }
+  void index() {
+    for (; indexed_ < boxes_.size(); ++indexed_) by_key_.emplace(key_of(boxes_[indexed_]), indexed_);
+  }
+  static std::uint64_t key_of(const Box& box) {
+    std::uint64_t key = 0;
+    for (std::int64_t n : box.offsets) key = (key ^ static_cast<std::uint64_t>(n)) * 0x9e3779b97f4a7c15ULL + 1;
+    for (std::int64_t n : box.sizes) key = (key ^ static_cast<std::uint64_t>(n)) * 0xc2b2ae3d27d4eb4fULL + 1;
+    return key;
+  }
+
+  std::vector<Box> boxes_;
+  std::vector<std::uint32_t> first_;                          ///< the first rank that has each
+  std::map<std::size_t, std::vector<std::uint32_t>> others_;  ///< further ones, of those that several have
+  bool ascending_ = true;
+  std::unordered_multimap<std::uint64_t, std::size_t> by_key_;  ///< once they do not ascend
+  std::size_t indexed_ = 0;
 };
 
 class Merging {
@@ -123,35 +206,10 @@ class Merging {
     const std::vector<LocalItem>& items = ranks_[rank].items;
     for (std::size_t i = 0; i < items.size(); ++i) {
       std::size_t place = place_of(items[i].item, i);
-      std::vector<Candidate>& boxes = boxes_[place];
-      std::uint32_t first = boxes.empty() ? rank : boxes.front().ranks.front();
-      if (!boxes.empty()) compare(plan_.items[place].item, first, items[i].item, rank);
-      auto same = [&](const Candidate& known) {
-        return known.box.offsets == items[i].box.offsets && known.box.sizes == items[i].box.sizes;
-      };
-      // The same box is most often that of the rank before, or of the first.
-      bool last = !boxes.empty() && same(boxes.back());
-      auto found = last ? boxes.end() - 1 : find_box(boxes, place, items[i].box, same);
-      if (found != boxes.end()) {
-        found->ranks.push_back(rank);
-      } else {
-        boxes.push_back({place, items[i].box, {rank}});
-      }
+      Boxes& boxes = boxes_[place];
+      if (!boxes.empty()) compare(plan_.items[place].item, boxes.first_rank(0), items[i].item, rank);
+      boxes.add(items[i].box, rank);
     }
-  }
-
-  /// Boxes that begin at the same place are few; the others are told apart by a hash of that place.
-  template <class Same>
-  std::vector<Candidate>::iterator find_box(std::vector<Candidate>& boxes, std::size_t place, const Box& box,
-                                            const Same& same) {
-    std::uint64_t key = place * 0x9e3779b97f4a7c15ULL;
-    for (std::int64_t n : box.offsets) key = (key ^ static_cast<std::uint64_t>(n)) * 0x9e3779b97f4a7c15ULL + 1;
-    for (std::int64_t n : box.sizes) key = (key ^ static_cast<std::uint64_t>(n)) * 0xc2b2ae3d27d4eb4fULL + 1;
-    auto [at, fresh] = known_boxes_.try_emplace(key, boxes.size());
-    if (fresh) return boxes.end();
-    auto found = at->second < boxes.size() ? boxes.begin() + static_cast<std::ptrdiff_t>(at->second) : boxes.end();
-    if (found != boxes.end() && same(*found)) return found;
-    return std::find_if(boxes.begin(), boxes.end(), same);
   }
 
   static std::string kind_of(const DcpItem& item) {
@@ -165,33 +223,23 @@ class Merging {
                                       " where rank " + std::to_string(rank_a) + " has " + kind_of(a));
   }
 
-  static std::string ranks_text(const std::vector<Candidate>& boxes) {
+  static std::string ranks_text(const Boxes& boxes) {
     constexpr std::size_t kMost = 8;
     std::string text;
     for (std::size_t i = 0; i < std::min(kMost, boxes.size()); ++i) {
-      text += (i > 0 ? ", " : "") + std::to_string(boxes[i].ranks.front());
+      text += (i > 0 ? ", " : "") + std::to_string(boxes.first_rank(i));
     }
     return "the pieces of rank " + text + (boxes.size() > kMost ? ", ..." : "");
   }
 
-  /// Boxes without elements are not written, unless the tensor has none.
   void check(std::size_t i) {
-    PlannedItem& planned = plan_.items[i];
-    if (!planned.item.is_tensor) return;
-    std::vector<Candidate>& boxes = boxes_[i];
-    if (numel(planned.item.shape) == 0) {
-      boxes.resize(1);
-      boxes[0].box = {core::Shape(planned.item.shape.size(), 0), planned.item.shape};
-      return;
-    }
-    std::erase_if(boxes, [](const Candidate& box) { return numel(box.box.sizes) == 0; });
-    std::vector<Box> all;
-    all.reserve(boxes.size());
-    for (const Candidate& box : boxes) all.push_back(box.box);
+    const DcpItem& item = plan_.items[i].item;
+    if (!item.is_tensor) return;
+    boxes_[i].drop_empty(item.shape);
     try {
-      detail::check_tiling(planned.item.shape, all);
+      detail::check_tiling(item.shape, boxes_[i].boxes());
     } catch (const Error& error) {
-      throw Error(ErrorCode::value, quote(planned.item.name) + " (" + ranks_text(boxes) + "): " + error.message());
+      throw Error(ErrorCode::value, quote(item.name) + " (" + ranks_text(boxes_[i]) + "): " + error.message());
     }
   }
 
@@ -200,21 +248,24 @@ class Merging {
     std::vector<std::pair<std::size_t, std::size_t>> shared;
     for (std::size_t i = 0; i < plan_.items.size(); ++i) {
       PlannedItem& planned = plan_.items[i];
-      planned.owners.resize(boxes_[i].size());
-      for (std::size_t k = 0; k < boxes_[i].size(); ++k) {
-        const Candidate& box = boxes_[i][k];
-        planned.replicas.push_back(static_cast<std::uint32_t>(box.ranks.size()));
-        if (planned.item.is_tensor) planned.item.chunks.push_back({box.box.offsets, box.box.sizes, {}});
-        bool is_own = box.ranks.size() == 1 || !planned.item.is_tensor;
+      Boxes& boxes = boxes_[i];
+      planned.owners.resize(boxes.size());
+      planned.replicas.resize(boxes.size());
+      planned.item.chunks.reserve(planned.item.is_tensor ? boxes.size() : 0);
+      for (std::size_t k = 0; k < boxes.size(); ++k) {
+        planned.replicas[k] = static_cast<std::uint32_t>(boxes.ranks_of(k));
+        Box& box = boxes.boxes()[k];
+        if (planned.item.is_tensor) planned.item.chunks.push_back({std::move(box.offsets), std::move(box.sizes), {}});
+        bool is_own = planned.replicas[k] == 1 || !planned.item.is_tensor;
         if (!is_own) shared.emplace_back(i, k);
-        if (is_own) give(planned, k, box.ranks.front());
+        if (is_own) give(planned, k, boxes.first_rank(k));
       }
     }
     std::stable_sort(shared.begin(), shared.end(), [&](const auto& a, const auto& b) {
       return bytes_at(a.first, a.second) > bytes_at(b.first, b.second);
     });
     for (const auto& [i, k] : shared) {
-      const std::vector<std::uint32_t>& ranks = boxes_[i][k].ranks;
+      const std::vector<std::uint32_t> ranks = boxes_[i].ranks(k);
       give(plan_.items[i], k, *std::min_element(ranks.begin(), ranks.end(), [&](std::uint32_t a, std::uint32_t b) {
              return plan_.load[a] < plan_.load[b];
            }));
@@ -222,7 +273,7 @@ class Merging {
   }
 
   std::uint64_t bytes_at(std::size_t i, std::size_t k) const {
-    return bytes_of(plan_.items[i].item.dtype, boxes_[i][k].box.sizes);
+    return bytes_of(plan_.items[i].item.dtype, plan_.items[i].item.chunks[k].sizes);
   }
   void give(PlannedItem& planned, std::size_t k, std::uint32_t rank) {
     planned.owners[k] = rank;
@@ -231,9 +282,8 @@ class Merging {
 
   const std::vector<LocalPlan>& ranks_;
   Plan plan_;
-  std::vector<std::vector<Candidate>> boxes_;  ///< of each item; of an object one, which is empty
+  std::vector<Boxes> boxes_;  ///< of each item; of an object one, which is empty
   std::unordered_map<std::string, std::size_t> places_;
-  std::unordered_map<std::uint64_t, std::size_t> known_boxes_;
 };
 
 }  // namespace

@@ -57,6 +57,25 @@ TEST(DistPlan, WhatAllHaveIsWrittenOnceAndSpreadByBytes) {
   EXPECT_EQ(plan.load, (std::vector<std::uint64_t>{400, 440}));
 }
 
+// As on a mesh whose other dimension replicates, and where ranks are numbered from the end.
+TEST(DistPlan, PiecesMayComeInAnyOrderAndSeveralTimes) {
+  ckpt::Value two = test::dict({{"w", test::matrix(0, {2})}});
+  for (const std::vector<std::int64_t>& places : std::vector<std::vector<std::int64_t>>{
+           {0, 2, 4, 0, 2, 4}, {4, 2, 0, 4, 2, 0}, {4, 4, 0, 0, 2, 2}, {0, 4, 2, 2, 4, 0}}) {
+    std::vector<LocalPlan> plans;
+    for (std::int64_t place : places) plans.push_back(plan_of(two, piece({6}, {place})));
+    Plan plan = ckpt::dist::merge_plans(plans);
+    const ckpt::dist::PlannedItem& item = plan.items.at(0);
+    ASSERT_EQ(item.item.chunks.size(), 3U);
+    EXPECT_EQ(item.replicas, (std::vector<std::uint32_t>{2, 2, 2}));
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(places[item.owners[k]], item.item.chunks[k].offsets[0]) << "a rank writes what it does not have";
+    }
+    plans.push_back(plan_of(two, piece({6}, {1})));
+    EXPECT_THAT(merge_error(plans), HasSubstr("overlap"));
+  }
+}
+
 TEST(DistPlan, RanksThatDisagreeAreNamed) {
   ckpt::Value four = test::dict({{"w", test::matrix(0, {4})}});
   ckpt::Value five = test::dict({{"w", test::matrix(0, {5})}});
