@@ -18,13 +18,13 @@ namespace bert {
 namespace {
 
 core::LayerNorm norm_of(const BertOptions& o) {
-  return core::LayerNorm({o.hidden_size}, {.eps = 1e-12});
+  return core::LayerNorm({o.hidden_size}, {.eps = o.layer_norm_eps});
 }
 
 }  // namespace
 
 BertEmbeddings::BertEmbeddings(const BertOptions& o)
-    : word_embeddings(o.vocab_size, o.hidden_size, {.padding_idx = 0}),
+    : word_embeddings(o.vocab_size, o.hidden_size, detail::padded_by(o.pad_token_id)),
       position_embeddings(o.max_position_embeddings, o.hidden_size),
       token_type_embeddings(o.type_vocab_size, o.hidden_size),
       norm(norm_of(o)),
@@ -55,7 +55,7 @@ struct BertSelfAttention : core::ModuleOf<BertSelfAttention> {
         query(o.hidden_size, o.hidden_size),
         key(o.hidden_size, o.hidden_size),
         value(o.hidden_size, o.hidden_size),
-        dropout(o.dropout) {}
+        dropout(o.attention_dropout) {}
   void members(core::Members& m) override {
     m.child("query", query).child("key", key).child("value", value).child("dropout", dropout);
   }
@@ -99,11 +99,12 @@ struct BertAttention : core::ModuleOf<BertAttention> {
 
 struct BertIntermediate : core::ModuleOf<BertIntermediate> {
   Linear dense;
-  detail::GELUActivation intermediate_act_fn;
+  std::shared_ptr<core::Module> intermediate_act_fn;
 
-  explicit BertIntermediate(const BertOptions& o) : dense(o.hidden_size, o.intermediate_size) {}
+  explicit BertIntermediate(const BertOptions& o)
+      : dense(o.hidden_size, o.intermediate_size), intermediate_act_fn(detail::text_activation(o.hidden_act)) {}
   void members(core::Members& m) override { m.child("dense", dense).child("intermediate_act_fn", intermediate_act_fn); }
-  Tensor forward(const Tensor& x) { return intermediate_act_fn(dense(x)); }
+  Tensor forward(const Tensor& x) { return intermediate_act_fn->call(dense(x)); }
 };
 
 /// (n, t, hidden) -> the same.
@@ -133,7 +134,7 @@ Tensor BertEncoder::forward(const Tensor& x, const Tensor& bias) {
 }
 
 BertPredictionHeadTransform::BertPredictionHeadTransform(const BertOptions& o)
-    : dense(o.hidden_size, o.hidden_size), norm(norm_of(o)) {}
+    : dense(o.hidden_size, o.hidden_size), transform_act_fn(detail::text_activation(o.hidden_act)), norm(norm_of(o)) {}
 
 void BertPredictionHeadTransform::members(core::Members& m) {
   m.child("dense", dense).child("transform_act_fn", transform_act_fn).child("LayerNorm", norm);
@@ -141,8 +142,12 @@ void BertPredictionHeadTransform::members(core::Members& m) {
 
 BertLMPredictionHead::BertLMPredictionHead(const BertOptions& o, const core::Parameter& words)
     : transform(o), decoder(o.hidden_size, o.vocab_size) {
-  decoder.weight = words;
-  bias = decoder.bias;
+  if (o.tie_word_embeddings) {
+    decoder.weight = words;
+    bias = decoder.bias;
+  } else {
+    bias = core::Parameter(core::zeros({o.vocab_size}));
+  }
 }
 
 void BertLMPredictionHead::members(core::Members& m) {
@@ -204,7 +209,7 @@ Tensor BertForPreTraining::follows(const Tensor& tokens, const BertInputs& input
 }
 
 BertForSequenceClassification::BertForSequenceClassification(const BertOptions& o)
-    : bert(o), dropout(o.dropout), classifier(o.hidden_size, o.num_labels) {
+    : bert(o), dropout(o.classifier_dropout), classifier(o.hidden_size, o.num_labels) {
   detail::init_language(*this, 0.02);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "libcore/module/activation.h"
 #include "libcore/module/dropout.h"
@@ -24,7 +25,13 @@ struct BertOptions {
   std::int64_t max_position_embeddings = 512;
   std::int64_t type_vocab_size = 2;
   std::int64_t num_labels = 2;
+  std::string hidden_act = "gelu";
+  double layer_norm_eps = 1e-12;
+  std::int64_t pad_token_id = 0;  ///< whose vector begins as 0; -1: none
   double dropout = 0.1;
+  double attention_dropout = 0.1;
+  double classifier_dropout = 0.1;
+  bool tie_word_embeddings = true;
 };
 
 /// What accompanies the tokens.
@@ -64,18 +71,18 @@ struct BertPooler : core::ModuleOf<BertPooler> {
 
 struct BertPredictionHeadTransform : core::ModuleOf<BertPredictionHeadTransform> {
   core::Linear dense;
-  detail::GELUActivation transform_act_fn;
+  std::shared_ptr<core::Module> transform_act_fn;
   core::LayerNorm norm;
   explicit BertPredictionHeadTransform(const BertOptions& o);
   void members(core::Members& m) override;
-  core::Tensor forward(const core::Tensor& x) { return norm(transform_act_fn(dense(x))); }
+  core::Tensor forward(const core::Tensor& x) { return norm(transform_act_fn->call(dense(x))); }
 };
 
 /// (n, t, hidden) -> logits of each token (n, t, vocab_size).
 struct BertLMPredictionHead : core::ModuleOf<BertLMPredictionHead> {
   core::Parameter bias;  ///< that of the decoder
   BertPredictionHeadTransform transform;
-  core::Linear decoder;  ///< its weight is that of the word embeddings
+  core::Linear decoder;  ///< its weight is that of the word embeddings, unless they are not tied
   BertLMPredictionHead(const BertOptions& o, const core::Parameter& words);
   void members(core::Members& m) override;
   core::Tensor forward(const core::Tensor& x) { return decoder(transform(x)); }

@@ -104,17 +104,4 @@ Tensor ConvNeXt::forward(const Tensor& x) {  // (n, c, 224, 224)
   return classifier(avgpool(features(x)));   // (n, classes)
 }
 
-ConvNeXt::Options convnext_options(std::string_view size) {
-  if (size == "tiny") return {};
-  if (size == "small") return {.depths = {3, 3, 27, 3}, .stochastic_depth = 0.4};
-  if (size == "base") {
-    return {.widths = {128, 256, 512, 1024}, .depths = {3, 3, 27, 3}, .stochastic_depth = 0.5};
-  }
-  if (size == "large") {
-    return {.widths = {192, 384, 768, 1536}, .depths = {3, 3, 27, 3}, .stochastic_depth = 0.5};
-  }
-  throw core::Error(core::ErrorCode::value,
-                    "ConvNeXt is 'tiny', 'small', 'base' or 'large', not '" + std::string(size) + "'");
-}
-
 }  // namespace zoo

@@ -131,20 +131,4 @@ Tensor DenseNet::forward(const Tensor& x) {             // (n, c, 224, 224)
   return classifier(h);                                 // (n, classes)
 }
 
-DenseNet::Options densenet_options(std::int64_t layers) {
-  switch (layers) {
-    case 121:
-      return {.growth = 32, .depths = {6, 12, 24, 16}, .first = 64};
-    case 161:
-      return {.growth = 48, .depths = {6, 12, 36, 24}, .first = 96};
-    case 169:
-      return {.growth = 32, .depths = {6, 12, 32, 32}, .first = 64};
-    case 201:
-      return {.growth = 32, .depths = {6, 12, 48, 32}, .first = 64};
-    default:
-      throw core::Error(core::ErrorCode::value,
-                        "DenseNet has 121, 161, 169 or 201 layers, not " + std::to_string(layers));
-  }
-}
-
 }  // namespace zoo

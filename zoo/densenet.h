@@ -1,11 +1,10 @@
 #pragma once
 // DenseNet: each layer sees the outputs of all before it in its block. Source: Huang, Liu, van der Maaten, Weinberger
 // 2016, names and initial values as torchvision has them.
-// Thread safety: as core::Module. Use: zoo::DenseNet net(zoo::densenet_options(121)); core::Tensor logits =
-// net(images);
+// Thread safety: as core::Module. Use: zoo::DenseNet net({.num_classes = 10}); core::Tensor logits = net(images);
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "libcore/module/linear.h"
 #include "libcore/module/sequential.h"
@@ -15,7 +14,7 @@ namespace zoo {
 struct DenseNet : core::ModuleOf<DenseNet> {
   struct Options {
     std::int64_t growth = 32;  ///< channels that each layer adds
-    std::array<std::int64_t, 4> depths = {6, 12, 24, 16};
+    std::vector<std::int64_t> depths = {6, 12, 24, 16};
     std::int64_t first = 64;      ///< channels of the first convolution
     std::int64_t bottleneck = 4;  ///< width of a layer's 1 x 1 convolution, in growths
     double dropout = 0;
@@ -30,8 +29,5 @@ struct DenseNet : core::ModuleOf<DenseNet> {
   /// (n, in_channels, h, w) -> logits (n, num_classes).
   core::Tensor forward(const core::Tensor& x);
 };
-
-/// The options of 121, 161, 169 or 201 layers. Error(value) otherwise.
-DenseNet::Options densenet_options(std::int64_t layers);
 
 }  // namespace zoo

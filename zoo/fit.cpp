@@ -52,7 +52,7 @@ std::optional<ckpt::KeyList> layout(std::string_view name, const ModelOptions& o
     list.ties = ties_of(*module);
     return list;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::usage) return std::nullopt;
+    if (error.code() == ErrorCode::usage || error.code() == ErrorCode::unsupported) return std::nullopt;
     throw;
   }
 }

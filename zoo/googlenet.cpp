@@ -48,8 +48,8 @@ struct Inception : core::ModuleOf<Inception> {
   Tensor forward(const Tensor& x) { return core::cat({branch1(x), branch2(x), branch3(x), branch4(x)}, 1); }
 };
 
-InceptionAux::InceptionAux(std::int64_t in, std::int64_t classes)
-    : conv(in, 128, 1), fc1(2048, 1024), fc2(1024, classes), dropout(0.7) {}
+InceptionAux::InceptionAux(std::int64_t in, std::int64_t classes, double p)
+    : conv(in, 128, 1), fc1(2048, 1024), fc2(1024, classes), dropout(p) {}
 
 void InceptionAux::members(core::Members& m) {
   m.child("conv", conv).child("fc1", fc1).child("fc2", fc2).child("dropout", dropout);
@@ -61,6 +61,15 @@ Tensor InceptionAux::forward(const Tensor& x) {           // (n, in, 14, 14)
   return fc2(dropout(h));                                 // (n, classes)
 }
 
+Tensor as_first_trained(const Tensor& x) {
+  const std::vector<double> scales = {0.229 / 0.5, 0.224 / 0.5, 0.225 / 0.5};
+  const std::vector<double> shifts = {(0.485 - 0.5) / 0.5, (0.456 - 0.5) / 0.5, (0.406 - 0.5) / 0.5};
+  auto beside = [&](const std::vector<double>& values) {
+    return core::from_values(values).view({1, 3, 1, 1}).to(x.device(), x.dtype());
+  };
+  return x * beside(scales) + beside(shifts);
+}
+
 }  // namespace googlenet
 
 namespace {
@@ -70,7 +79,7 @@ GoogLeNet::Block block(const googlenet::Widths& widths) {
 }
 
 std::shared_ptr<googlenet::InceptionAux> head(const GoogLeNet::Options& o, std::int64_t in) {
-  return o.aux_logits ? std::make_shared<googlenet::InceptionAux>(in, o.num_classes) : nullptr;
+  return o.aux_logits ? std::make_shared<googlenet::InceptionAux>(in, o.num_classes, o.dropout_aux) : nullptr;
 }
 
 core::MaxPool2d pool(std::int64_t kernel) {
@@ -100,7 +109,8 @@ GoogLeNet::GoogLeNet(const Options& o)
       aux2(head(o, 528)),
       avgpool({1, 1}),
       dropout(o.dropout),
-      fc(1024, o.num_classes) {
+      fc(1024, o.num_classes),
+      transform_input(o.transform_input) {
   detail::init_layers(
       *this, [](core::Conv2d& conv) { core::trunc_normal_(conv.weight, {.std = 0.01}); },
       [](core::Linear& linear) { core::trunc_normal_(linear.weight, {.std = 0.01}); });
@@ -119,7 +129,8 @@ void GoogLeNet::members(core::Members& m) {
 GoogLeNet::Outputs GoogLeNet::run(const Tensor& x, bool heads) {  // (n, c, 224, 224)
   heads = heads && aux1;
   Outputs out;
-  Tensor h = maxpool1(conv1(x));                          // (n, 64, 56, 56)
+  Tensor h = transform_input ? googlenet::as_first_trained(x) : x;
+  h = maxpool1(conv1(h));                                 // (n, 64, 56, 56)
   h = maxpool2(conv3(conv2(h)));                          // (n, 192, 28, 28)
   h = maxpool3((*inception3b)((*inception3a)(h)));        // (n, 480, 14, 14)
   h = (*inception4a)(h);                                  // (n, 512, 14, 14)

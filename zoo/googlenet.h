@@ -40,10 +40,13 @@ struct InceptionAux : core::ModuleOf<InceptionAux> {
   core::Linear fc1;
   core::Linear fc2;
   core::Dropout dropout;
-  InceptionAux(std::int64_t in, std::int64_t classes);
+  InceptionAux(std::int64_t in, std::int64_t classes, double dropout);
   void members(core::Members& m) override;
   core::Tensor forward(const core::Tensor& x);
 };
+
+/// Images (n, 3, h, w) of the usual mean and deviation in the range that the first weights were trained on.
+core::Tensor as_first_trained(const core::Tensor& x);
 
 }  // namespace googlenet
 
@@ -56,6 +59,8 @@ struct GoogLeNet : core::ModuleOf<GoogLeNet> {
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
     double dropout = 0.2;
+    double dropout_aux = 0.7;
+    bool transform_input = false;  ///< images come with the usual mean and deviation, weights are of the first training
   };
   struct Outputs {
     core::Tensor logits;
@@ -77,6 +82,7 @@ struct GoogLeNet : core::ModuleOf<GoogLeNet> {
   core::AdaptiveAvgPool2d avgpool;
   core::Dropout dropout;
   core::Linear fc;
+  bool transform_input;
 
   explicit GoogLeNet(const Options& options);
   void members(core::Members& m) override;

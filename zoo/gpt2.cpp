@@ -33,15 +33,23 @@ struct Conv1D : core::ModuleOf<Conv1D> {
 /// (n, t, width) -> the same.
 struct GPT2Attention : core::ModuleOf<GPT2Attention> {
   std::int64_t heads;
+  double scale;
   Conv1D c_attn, c_proj;
   core::Dropout attn_dropout, resid_dropout;
 
-  explicit GPT2Attention(const Options& o)
+  GPT2Attention(const Options& o, std::int64_t layer)
       : heads(o.n_head),
+        scale(scale_of(o, layer)),
         c_attn(3 * o.n_embd, o.n_embd),
         c_proj(o.n_embd, o.n_embd),
-        attn_dropout(o.dropout),
-        resid_dropout(o.dropout) {}
+        attn_dropout(o.attn_pdrop),
+        resid_dropout(o.resid_pdrop) {}
+  /// Of the scores in this layer.
+  static double scale_of(const Options& o, std::int64_t layer) {
+    const double width = static_cast<double>(o.n_embd / o.n_head);
+    const double scale = o.scale_attn_weights ? 1 / std::sqrt(width) : 1.0;
+    return o.scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
+  }
   void members(core::Members& m) override {
     m.child("c_attn", c_attn).child("c_proj", c_proj);
     m.child("attn_dropout", attn_dropout).child("resid_dropout", resid_dropout);
@@ -49,22 +57,27 @@ struct GPT2Attention : core::ModuleOf<GPT2Attention> {
   Tensor forward(const Tensor& x, DecoderCache::Layer* cache = nullptr) {
     std::vector<Tensor> qkv = c_attn(x).split(x.size(2), 2);  // 3 of (n, t, width)
     for (Tensor& part : qkv) part = detail::split_heads(part, heads);
-    Tensor mixed = detail::causal_attention({qkv[0], qkv[1], qkv[2]}, is_training() ? attn_dropout.p : 0.0, cache);
+    Tensor mixed = detail::causal_attention({qkv[0], qkv[1], qkv[2]},
+                                            {.dropout = is_training() ? attn_dropout.p : 0.0, .scale = scale}, cache);
     return resid_dropout(c_proj(detail::join_heads(mixed)));
   }
 };
 
 struct GPT2MLP : core::ModuleOf<GPT2MLP> {
   Conv1D c_fc, c_proj;
-  detail::NewGELUActivation act;
+  std::shared_ptr<core::Module> act;
   core::Dropout dropout;
 
   explicit GPT2MLP(const Options& o)
-      : c_fc(4 * o.n_embd, o.n_embd), c_proj(o.n_embd, 4 * o.n_embd), dropout(o.dropout) {}
+      : c_fc(inner(o), o.n_embd),
+        c_proj(o.n_embd, inner(o)),
+        act(detail::text_activation(o.activation)),
+        dropout(o.resid_pdrop) {}
+  static std::int64_t inner(const Options& o) { return o.n_inner != 0 ? o.n_inner : 4 * o.n_embd; }
   void members(core::Members& m) override {
     m.child("c_fc", c_fc).child("c_proj", c_proj).child("act", act).child("dropout", dropout);
   }
-  Tensor forward(const Tensor& x) { return dropout(c_proj(act(c_fc(x)))); }
+  Tensor forward(const Tensor& x) { return dropout(c_proj(act->call(c_fc(x)))); }
 };
 
 struct GPT2Block : core::ModuleOf<GPT2Block> {
@@ -73,7 +86,11 @@ struct GPT2Block : core::ModuleOf<GPT2Block> {
   core::LayerNorm ln_2;
   GPT2MLP mlp;
 
-  explicit GPT2Block(const Options& o) : ln_1({o.n_embd}), attn(o), ln_2({o.n_embd}), mlp(o) {}
+  GPT2Block(const Options& o, std::int64_t layer)
+      : ln_1({o.n_embd}, {.eps = o.layer_norm_epsilon}),
+        attn(o, layer),
+        ln_2({o.n_embd}, {.eps = o.layer_norm_epsilon}),
+        mlp(o) {}
   void members(core::Members& m) override {
     m.child("ln_1", ln_1).child("attn", attn).child("ln_2", ln_2).child("mlp", mlp);
   }
@@ -86,8 +103,11 @@ struct GPT2Block : core::ModuleOf<GPT2Block> {
 }  // namespace gpt2
 
 GPT2Model::GPT2Model(const Options& o)
-    : wte(o.vocab_size, o.n_embd), wpe(o.n_positions, o.n_embd), drop(o.dropout), ln_f({o.n_embd}) {
-  for (std::int64_t i = 0; i < o.n_layer; ++i) h.push_back(gpt2::GPT2Block(o));
+    : wte(o.vocab_size, o.n_embd),
+      wpe(o.n_positions, o.n_embd),
+      drop(o.embd_pdrop),
+      ln_f({o.n_embd}, {.eps = o.layer_norm_epsilon}) {
+  for (std::int64_t i = 0; i < o.n_layer; ++i) h.push_back(gpt2::GPT2Block(o, i));
   detail::init_language(*this, 0.02);
   const double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(o.n_layer));
   for (const auto& [name, parameter] : named_parameters()) {
@@ -111,7 +131,11 @@ Tensor GPT2Model::run(const Tensor& tokens, DecoderCache* cache) {  // (n, t)
 }
 
 GPT2LMHeadModel::GPT2LMHeadModel(const Options& o) : transformer(o), lm_head(o.n_embd, o.vocab_size, {.bias = false}) {
-  lm_head.weight = transformer.wte.weight;
+  if (o.tie_word_embeddings) {
+    lm_head.weight = transformer.wte.weight;
+  } else {
+    detail::init_language(lm_head, 0.02);
+  }
 }
 
 void GPT2LMHeadModel::members(core::Members& m) {

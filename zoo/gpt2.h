@@ -4,6 +4,7 @@
 // Thread safety: as core::Module. Use: zoo::GPT2LMHeadModel net({}); core::Tensor logits = net(tokens);
 
 #include <cstdint>
+#include <string>
 
 #include "libcore/module/dropout.h"
 #include "libcore/module/embedding.h"
@@ -22,7 +23,13 @@ struct GPT2Model : core::ModuleOf<GPT2Model> {
     std::int64_t n_embd = 768;
     std::int64_t n_layer = 12;
     std::int64_t n_head = 12;
-    double dropout = 0.1;
+    std::int64_t n_inner = 0;  ///< width inside the MLP; 0: four times n_embd
+    std::string activation = "gelu_new";
+    double layer_norm_epsilon = 1e-5;
+    double resid_pdrop = 0.1, embd_pdrop = 0.1, attn_pdrop = 0.1;
+    bool scale_attn_weights = true;                ///< divide the scores by the root of a head's width
+    bool scale_attn_by_inverse_layer_idx = false;  ///< and by the number of the layer, from 1
+    bool tie_word_embeddings = true;
   };
   core::Embedding wte, wpe;
   core::Dropout drop;
@@ -43,7 +50,7 @@ struct GPT2Model : core::ModuleOf<GPT2Model> {
 struct GPT2LMHeadModel : core::ModuleOf<GPT2LMHeadModel> {
   using Options = GPT2Model::Options;
   GPT2Model transformer;
-  core::Linear lm_head;  ///< its weight is that of transformer.wte
+  core::Linear lm_head;  ///< its weight is that of transformer.wte, unless they are not tied
 
   explicit GPT2LMHeadModel(const Options& o);
   void members(core::Members& m) override;

@@ -26,7 +26,11 @@ ViTEmbeddings::ViTEmbeddings(const HFViTOptions& o)
           core::empty({1, (o.image_size / o.patch_size) * (o.image_size / o.patch_size) + 1, o.hidden_size}),
           {.std = 0.02})),
       patch_embeddings(o),
-      dropout(0.0) {}
+      dropout(o.dropout) {}
+
+ViTPooler::ViTPooler(const HFViTOptions& o)
+    : dense(o.hidden_size, o.pooler_size != 0 ? o.pooler_size : o.hidden_size),
+      activation(detail::text_activation(o.pooler_act)) {}
 
 void ViTEmbeddings::members(core::Members& m) {
   m.parameter("cls_token", cls_token).parameter("position_embeddings", position_embeddings);
@@ -40,33 +44,39 @@ Tensor ViTEmbeddings::forward(const Tensor& x) {         // (n, c, size, size)
 
 struct ViTAttention : core::ModuleOf<ViTAttention> {
   std::int64_t heads;
+  double dropout;
   Linear q_proj, k_proj, v_proj, o_proj;
 
   explicit ViTAttention(const HFViTOptions& o)
       : heads(o.num_attention_heads),
-        q_proj(o.hidden_size, o.hidden_size),
-        k_proj(o.hidden_size, o.hidden_size),
-        v_proj(o.hidden_size, o.hidden_size),
+        dropout(o.attention_dropout),
+        q_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
+        k_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
+        v_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
         o_proj(o.hidden_size, o.hidden_size) {}
   void members(core::Members& m) override {
     m.child("q_proj", q_proj).child("k_proj", k_proj).child("v_proj", v_proj).child("o_proj", o_proj);
   }
   Tensor forward(const Tensor& x) {
     Tensor q = detail::split_heads(q_proj(x), heads), k = detail::split_heads(k_proj(x), heads);
-    return o_proj(detail::join_heads(core::scaled_dot_product_attention(q, k, detail::split_heads(v_proj(x), heads))));
+    Tensor v = detail::split_heads(v_proj(x), heads);
+    const double p = is_training() ? dropout : 0.0;
+    return o_proj(detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.dropout = p})));
   }
 };
 
 struct ViTMLP : core::ModuleOf<ViTMLP> {
-  detail::GELUActivation activation_fn;
+  std::shared_ptr<core::Module> activation_fn;
   Linear fc1, fc2;
 
   explicit ViTMLP(const HFViTOptions& o)
-      : fc1(o.hidden_size, o.intermediate_size), fc2(o.intermediate_size, o.hidden_size) {}
+      : activation_fn(detail::text_activation(o.hidden_act)),
+        fc1(o.hidden_size, o.intermediate_size),
+        fc2(o.intermediate_size, o.hidden_size) {}
   void members(core::Members& m) override {
     m.child("activation_fn", activation_fn).child("fc1", fc1).child("fc2", fc2);
   }
-  Tensor forward(const Tensor& x) { return fc2(activation_fn(fc1(x))); }
+  Tensor forward(const Tensor& x) { return fc2(activation_fn->call(fc1(x))); }
 };
 
 /// (n, tokens, hidden) -> the same.
@@ -78,10 +88,10 @@ struct ViTLayer : core::ModuleOf<ViTLayer> {
 
   explicit ViTLayer(const HFViTOptions& o)
       : attention(o),
-        layernorm_before({o.hidden_size}, {.eps = 1e-12}),
-        layernorm_after({o.hidden_size}, {.eps = 1e-12}),
+        layernorm_before({o.hidden_size}, {.eps = o.layer_norm_eps}),
+        layernorm_after({o.hidden_size}, {.eps = o.layer_norm_eps}),
         mlp(o),
-        dropout(0.0) {}
+        dropout(o.dropout) {}
   void members(core::Members& m) override {
     m.child("attention", attention).child("layernorm_before", layernorm_before);
     m.child("layernorm_after", layernorm_after).child("mlp", mlp).child("dropout", dropout);
@@ -96,7 +106,7 @@ struct ViTLayer : core::ModuleOf<ViTLayer> {
 
 HFViTModel::HFViTModel(const HFViTOptions& o, bool pooling)
     : embeddings(o),
-      layernorm({o.hidden_size}, {.eps = 1e-12}),
+      layernorm({o.hidden_size}, {.eps = o.layer_norm_eps}),
       pooler(pooling ? std::make_shared<hf_vit::ViTPooler>(o) : nullptr) {
   for (std::int64_t i = 0; i < o.num_hidden_layers; ++i) layers.push_back(hf_vit::ViTLayer(o));
   detail::init_language(*this, 0.02);

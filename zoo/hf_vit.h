@@ -25,6 +25,13 @@ struct HFViTOptions {
   std::int64_t intermediate_size = 3072;
   std::int64_t num_labels = 2;
   std::int64_t in_channels = 3;
+  std::string hidden_act = "gelu";
+  double layer_norm_eps = 1e-12;
+  bool qkv_bias = true;
+  double dropout = 0;
+  double attention_dropout = 0;
+  std::int64_t pooler_size = 0;  ///< of the pooler's output; 0: hidden_size
+  std::string pooler_act = "tanh";
 };
 
 namespace hf_vit {
@@ -49,10 +56,10 @@ struct ViTEmbeddings : core::ModuleOf<ViTEmbeddings> {
 
 struct ViTPooler : core::ModuleOf<ViTPooler> {
   core::Linear dense;
-  core::Tanh activation;
-  explicit ViTPooler(const HFViTOptions& o) : dense(o.hidden_size, o.hidden_size) {}
+  std::shared_ptr<core::Module> activation;
+  explicit ViTPooler(const HFViTOptions& o);
   void members(core::Members& m) override { m.child("dense", dense).child("activation", activation); }
-  core::Tensor forward(const core::Tensor& x) { return activation(dense(x.select(1, 0))); }
+  core::Tensor forward(const core::Tensor& x) { return activation->call(dense(x.select(1, 0))); }
 };
 
 }  // namespace hf_vit

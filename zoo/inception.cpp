@@ -187,7 +187,8 @@ Inception3::Inception3(const Options& o)
       mixed_7c(std::make_shared<InceptionE>(2048)),
       avgpool({1, 1}),
       dropout(o.dropout),
-      fc(2048, o.num_classes) {
+      fc(2048, o.num_classes),
+      transform_input(o.transform_input) {
   const core::Linear* aux_fc = o.aux_logits ? &dynamic_cast<inception::InceptionAux&>(*aux_head).fc : nullptr;
   detail::init_layers(
       *this, [](core::Conv2d& conv) { core::trunc_normal_(conv.weight, {.std = 0.1}); },
@@ -207,8 +208,9 @@ void Inception3::members(core::Members& m) {
 
 Inception3::Outputs Inception3::run(const Tensor& x, bool head) {  // (n, c, 299, 299)
   Outputs out;
-  Tensor h = maxpool1(conv_2b(conv_2a(conv_1a(x))));  // (n, 64, 73, 73)
-  h = maxpool2(conv_4a(conv_3b(h)));                  // (n, 192, 35, 35)
+  Tensor h = transform_input ? googlenet::as_first_trained(x) : x;
+  h = maxpool1(conv_2b(conv_2a(conv_1a(h))));  // (n, 64, 73, 73)
+  h = maxpool2(conv_4a(conv_3b(h)));           // (n, 192, 35, 35)
   for (const Block& block : {mixed_5b, mixed_5c, mixed_5d, mixed_6a, mixed_6b, mixed_6c, mixed_6d, mixed_6e}) {
     h = block->call(h);  // (n, 768, 17, 17) behind the last
   }

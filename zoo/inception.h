@@ -19,6 +19,7 @@ struct Inception3 : core::ModuleOf<Inception3> {
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
     double dropout = 0.5;
+    bool transform_input = false;  ///< as GoogLeNet's
   };
   struct Outputs {
     core::Tensor logits;
@@ -38,6 +39,7 @@ struct Inception3 : core::ModuleOf<Inception3> {
   core::AdaptiveAvgPool2d avgpool;
   core::Dropout dropout;
   core::Linear fc;
+  bool transform_input;
 
   explicit Inception3(const Options& options);
   void members(core::Members& m) override;

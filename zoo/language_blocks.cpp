@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libcore/module/activation.h"
 #include "libcore/module/embedding.h"
 #include "libcore/module/init.h"
 #include "libcore/module/linear.h"
@@ -47,30 +48,53 @@ Tensor with_more(const Tensor& room, std::int64_t used, const Tensor& more) {  /
   return held;
 }
 
+/// Which of `all` positions each of the last `now` sees: (now, all), boolean.
+Tensor seen(std::int64_t now, std::int64_t all, std::int64_t window, core::Device device) {
+  const core::TensorOptions where{.dtype = core::DType::boolean, .device = device};
+  const std::int64_t before = all - now;
+  Tensor mask = core::tril(core::ones({now, all}, where), before);
+  return window > 0 ? core::triu(mask, before - window + 1) : mask;
+}
+
 }  // namespace
 
-Tensor causal_attention(const Heads& heads, double dropout, DecoderCache::Layer* cache) {
-  if (cache == nullptr) {
-    return core::scaled_dot_product_attention(heads.queries, heads.keys, heads.values,
-                                              {.dropout = dropout, .is_causal = true});
+Tensor causal_attention(const Heads& heads, const CausalOptions& options, DecoderCache::Layer* cache) {
+  const std::int64_t before = cache == nullptr ? 0 : cache->length, now = heads.queries.size(2), all = before + now;
+  core::AttentionOptions how{.dropout = options.dropout, .is_causal = before == 0};
+  if (options.scale != 0) how.scale = options.scale;
+  const bool narrow = options.window > 0 && all > options.window;
+  if (narrow || (before > 0 && now > 1)) {
+    how.is_causal = false;
+    how.mask = seen(now, all, options.window, heads.queries.device());
   }
-  const std::int64_t before = cache->length, now = heads.queries.size(2), all = before + now;
+  if (cache == nullptr) return core::scaled_dot_product_attention(heads.queries, heads.keys, heads.values, how);
   cache->keys = with_more(cache->keys, before, heads.keys);
   cache->values = with_more(cache->values, before, heads.values);
   cache->length = all;
-  core::AttentionOptions options{.dropout = dropout, .is_causal = before == 0};
-  if (before > 0 && now > 1) {
-    const core::TensorOptions where{.dtype = core::DType::boolean, .device = heads.queries.device()};
-    options.mask = core::tril(core::ones({now, all}, where), before);
-  }
   return core::scaled_dot_product_attention(heads.queries, cache->keys.slice(2, 0, all), cache->values.slice(2, 0, all),
-                                            options);
+                                            how);
+}
+
+std::shared_ptr<core::Module> text_activation(std::string_view name) {
+  if (name == "gelu") return std::make_shared<GELUActivation>();
+  if (name == "gelu_new") return std::make_shared<NewGELUActivation>();
+  if (name == "gelu_pytorch_tanh") return std::make_shared<GELUTanh>();
+  if (name == "silu") return std::make_shared<SiLUActivation>();
+  if (name == "swish") return std::make_shared<core::SiLU>();
+  if (name == "tanh") return std::make_shared<core::Tanh>();
+  return std::make_shared<core::ReLU>();
 }
 
 DecoderCache::Layer* layer_of(DecoderCache* cache, std::size_t layer) {
   if (cache == nullptr) return nullptr;
   if (cache->layers.size() <= layer) cache->layers.resize(layer + 1);
   return &cache->layers[layer];
+}
+
+core::EmbeddingOptions padded_by(std::int64_t pad) {
+  core::EmbeddingOptions options;
+  if (pad >= 0) options.padding_idx = pad;
+  return options;
 }
 
 void init_language(core::Module& model, double std) {

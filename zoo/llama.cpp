@@ -1,9 +1,12 @@
 #include "zoo/llama.h"
 
 #include <cmath>
+#include <numbers>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/text.h"
+#include "libcore/module/dropout.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/join.h"
@@ -24,23 +27,36 @@ std::string LlamaRMSNorm::extra_repr() const {
   return "(" + std::to_string(norm.normalized_shape[0]) + ",), eps=" + core::python_float(*norm.options.eps);
 }
 
-LlamaRotaryEmbedding::LlamaRotaryEmbedding(const LlamaOptions& o) {
-  const std::int64_t d = o.hidden_size / o.num_attention_heads;
+namespace {
+
+/// As "llama3" scales: angles that turn slowly are divided, those in between in part. In float, as the reference does.
+float scaled_as_llama3(float frequency, const RotaryOptions& o) {
+  const auto factor = static_cast<float>(o.factor), low = static_cast<float>(o.low_freq_factor);
+  const auto high = static_cast<float>(o.high_freq_factor);
+  const auto length = static_cast<double>(o.original_max_position_embeddings);
+  const float wave = static_cast<float>(2 * std::numbers::pi) / frequency;
+  if (wave < static_cast<float>(length / o.high_freq_factor)) return frequency;
+  if (wave > static_cast<float>(length / o.low_freq_factor)) return frequency / factor;
+  const float smooth = (static_cast<float>(length) / wave - low) / (high - low);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+}  // namespace
+
+LlamaRotaryEmbedding::LlamaRotaryEmbedding(const RotaryOptions& o, std::int64_t head_width, std::string kind_name)
+    : kind(std::move(kind_name)) {
+  const auto d = static_cast<std::int64_t>(static_cast<double>(head_width) * o.part);
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < d; i += 2) {
-    frequencies.push_back(1 /
-                          std::pow(static_cast<float>(o.rope_theta), static_cast<float>(i) / static_cast<float>(d)));
+    float frequency = 1 / std::pow(static_cast<float>(o.theta), static_cast<float>(i) / static_cast<float>(d));
+    if (o.type == "linear") frequency /= static_cast<float>(o.factor);
+    if (o.type == "llama3") frequency = scaled_as_llama3(frequency, o);
+    frequencies.push_back(frequency);
   }
   inv_freq = core::from_values(frequencies);
   original_inv_freq = inv_freq.clone();
 }
 
-/// Cosines and sines of the positions, (t, d) each.
-struct Angles {
-  Tensor cos, sin;
-};
-
-/// Of positions (t).
 Angles angles_of(const LlamaRotaryEmbedding& rotary, const Tensor& positions, core::DType dtype) {
   Tensor t = positions.to(core::DType::f32);
   Tensor half = core::outer(t, rotary.inv_freq.to(positions.device(), core::DType::f32));  // (t, d / 2)
@@ -48,78 +64,150 @@ Angles angles_of(const LlamaRotaryEmbedding& rotary, const Tensor& positions, co
   return {core::cos(angles).to(dtype), core::sin(angles).to(dtype)};
 }
 
-/// x (n, heads, t, d), each pair (i, i + d / 2) turned by its angle.
 Tensor turned(const Tensor& x, const Angles& angles) {
+  const std::int64_t d = angles.cos.size(-1), all = x.size(-1);
+  if (d < all) return core::cat({turned(x.slice(3, 0, d), angles), x.slice(3, d, all)}, -1);
   std::vector<Tensor> halves = x.chunk(2, -1);
   return x * angles.cos + core::cat({halves[1].neg(), halves[0]}, -1) * angles.sin;
 }
 
 struct LlamaAttention : core::ModuleOf<LlamaAttention> {
-  std::int64_t heads, groups;
-  Linear q_proj, k_proj, v_proj, o_proj;
+  std::string kind;
+  std::int64_t heads, groups, width, window;  ///< width: of a head
+  std::shared_ptr<Linear> q_proj, k_proj, v_proj, qkv_proj;
+  Linear o_proj;
+  std::shared_ptr<LlamaRMSNorm> q_norm, k_norm;
 
-  explicit LlamaAttention(const LlamaOptions& o)
-      : heads(o.num_attention_heads),
+  LlamaAttention(const LlamaOptions& o, std::int64_t layer)
+      : kind(o.kind),
+        heads(o.num_attention_heads),
         groups(o.num_key_value_heads),
-        q_proj(o.hidden_size, o.hidden_size, {.bias = false}),
-        k_proj(o.hidden_size, o.hidden_size / heads * groups, {.bias = false}),
-        v_proj(o.hidden_size, o.hidden_size / heads * groups, {.bias = false}),
-        o_proj(o.hidden_size, o.hidden_size, {.bias = false}) {}
+        width(o.head_width()),
+        window(o.windows.empty() ? 0 : o.windows.at(static_cast<std::size_t>(layer))),
+        o_proj(heads * width, o.hidden_size, {.bias = o.output_bias}) {
+    auto projection = [&](std::int64_t out) {
+      return std::make_shared<Linear>(o.hidden_size, out * width, core::LinearOptions{.bias = o.qkv_bias});
+    };
+    if (o.fused) {
+      qkv_proj = projection(heads + 2 * groups);
+    } else {
+      q_proj = projection(heads), k_proj = projection(groups), v_proj = projection(groups);
+    }
+    if (!o.head_norm) return;
+    q_norm = std::make_shared<LlamaRMSNorm>(width, o);
+    k_norm = std::make_shared<LlamaRMSNorm>(width, o);
+  }
+  std::string class_name() const override { return kind + "Attention"; }
   void members(core::Members& m) override {
+    if (qkv_proj) {
+      m.child("o_proj", o_proj).child("qkv_proj", qkv_proj);
+      return;
+    }
     m.child("q_proj", q_proj).child("k_proj", k_proj).child("v_proj", v_proj).child("o_proj", o_proj);
+    if (q_norm) m.child("q_norm", q_norm).child("k_norm", k_norm);
   }
   Tensor forward(const Tensor& x, const Angles& angles, DecoderCache::Layer* cache) {
-    Tensor q = turned(detail::split_heads(q_proj(x), heads), angles);   // (n, heads, t, d)
-    Tensor k = turned(detail::split_heads(k_proj(x), groups), angles);  // (n, groups, t, d)
-    Tensor v = detail::split_heads(v_proj(x), groups);                  // (n, groups, t, d)
+    detail::Heads parts = projected(x);
+    if (q_norm) parts.queries = (*q_norm)(parts.queries), parts.keys = (*k_norm)(parts.keys);
+    parts.queries = turned(parts.queries, angles);
+    parts.keys = turned(parts.keys, angles);
     if (groups != heads) {
-      k = core::repeat_interleave(k, heads / groups, 1);
-      v = core::repeat_interleave(v, heads / groups, 1);
+      parts.keys = core::repeat_interleave(parts.keys, heads / groups, 1);
+      parts.values = core::repeat_interleave(parts.values, heads / groups, 1);
     }
-    return o_proj(detail::join_heads(detail::causal_attention({q, k, v}, 0, cache)));
+    return o_proj(detail::join_heads(detail::causal_attention(parts, {.window = window}, cache)));
+  }
+
+ private:
+  /// (n, heads, t, d); keys and values (n, groups, t, d).
+  detail::Heads projected(const Tensor& x) {
+    if (!qkv_proj) {
+      return {detail::split_heads((*q_proj)(x), heads), detail::split_heads((*k_proj)(x), groups),
+              detail::split_heads((*v_proj)(x), groups)};
+    }
+    Tensor all = detail::split_heads((*qkv_proj)(x), heads + 2 * groups);
+    return {all.slice(1, 0, heads), all.slice(1, heads, heads + groups),
+            all.slice(1, heads + groups, heads + 2 * groups)};
   }
 };
 
 struct LlamaMLP : core::ModuleOf<LlamaMLP> {
-  Linear gate_proj, up_proj, down_proj;
-  detail::SiLUActivation act_fn;
+  std::string kind;
+  std::shared_ptr<Linear> gate_proj, up_proj, gate_up_proj;
+  Linear down_proj;
+  std::shared_ptr<core::Module> act_fn;
 
   explicit LlamaMLP(const LlamaOptions& o)
-      : gate_proj(o.hidden_size, o.intermediate_size, {.bias = false}),
-        up_proj(o.hidden_size, o.intermediate_size, {.bias = false}),
-        down_proj(o.intermediate_size, o.hidden_size, {.bias = false}) {}
+      : kind(o.kind),
+        down_proj(o.intermediate_size, o.hidden_size, {.bias = o.mlp_bias}),
+        act_fn(detail::text_activation(o.hidden_act)) {
+    auto widening = [&](std::int64_t times) {
+      return std::make_shared<Linear>(o.hidden_size, times * o.intermediate_size,
+                                      core::LinearOptions{.bias = o.mlp_bias});
+    };
+    if (o.fused) {
+      gate_up_proj = widening(2);
+    } else {
+      gate_proj = widening(1), up_proj = widening(1);
+    }
+  }
+  std::string class_name() const override { return kind + "MLP"; }
   void members(core::Members& m) override {
+    if (gate_up_proj) {
+      m.child("gate_up_proj", gate_up_proj).child("down_proj", down_proj).child("activation_fn", act_fn);
+      return;
+    }
     m.child("gate_proj", gate_proj).child("up_proj", up_proj).child("down_proj", down_proj).child("act_fn", act_fn);
   }
-  Tensor forward(const Tensor& x) { return down_proj(act_fn(gate_proj(x)) * up_proj(x)); }
+  Tensor forward(const Tensor& x) {
+    if (!gate_up_proj) return down_proj(act_fn->call((*gate_proj)(x)) * (*up_proj)(x));
+    std::vector<Tensor> halves = (*gate_up_proj)(x).chunk(2, -1);
+    return down_proj(halves[1] * act_fn->call(halves[0]));
+  }
 };
 
 /// (n, t, hidden) -> the same.
 struct LlamaDecoderLayer : core::ModuleOf<LlamaDecoderLayer> {
+  std::string kind;
   LlamaAttention self_attn;
   LlamaMLP mlp;
   LlamaRMSNorm input_layernorm, post_attention_layernorm;
+  std::shared_ptr<core::Dropout> resid_attn_dropout, resid_mlp_dropout;
 
-  explicit LlamaDecoderLayer(const LlamaOptions& o)
-      : self_attn(o),
+  LlamaDecoderLayer(const LlamaOptions& o, std::int64_t layer)
+      : kind(o.kind),
+        self_attn(o, layer),
         mlp(o),
-        input_layernorm(o.hidden_size, o.rms_norm_eps),
-        post_attention_layernorm(o.hidden_size, o.rms_norm_eps) {}
+        input_layernorm(o.hidden_size, o),
+        post_attention_layernorm(o.hidden_size, o) {
+    if (!o.fused) return;
+    resid_attn_dropout = std::make_shared<core::Dropout>(o.resid_pdrop);
+    resid_mlp_dropout = std::make_shared<core::Dropout>(o.resid_pdrop);
+  }
+  std::string class_name() const override { return kind + "DecoderLayer"; }
   void members(core::Members& m) override {
     m.child("self_attn", self_attn).child("mlp", mlp).child("input_layernorm", input_layernorm);
     m.child("post_attention_layernorm", post_attention_layernorm);
+    if (!resid_attn_dropout) return;
+    m.child("resid_attn_dropout", resid_attn_dropout).child("resid_mlp_dropout", resid_mlp_dropout);
   }
   Tensor forward(const Tensor& x, const Angles& angles, DecoderCache::Layer* cache) {
-    Tensor h = x + self_attn(input_layernorm(x), angles, cache);
-    return h + mlp(post_attention_layernorm(h));
+    auto dropped = [](const std::shared_ptr<core::Dropout>& dropout, const Tensor& y) {
+      return dropout ? (*dropout)(y) : y;
+    };
+    Tensor h = x + dropped(resid_attn_dropout, self_attn(input_layernorm(x), angles, cache));
+    return h + dropped(resid_mlp_dropout, mlp(post_attention_layernorm(h)));
   }
 };
 
 }  // namespace llama
 
 LlamaModel::LlamaModel(const LlamaOptions& o)
-    : embed_tokens(o.vocab_size, o.hidden_size), norm(o.hidden_size, o.rms_norm_eps), rotary_emb(o) {
-  for (std::int64_t i = 0; i < o.num_hidden_layers; ++i) layers.push_back(llama::LlamaDecoderLayer(o));
+    : embed_tokens(o.vocab_size, o.hidden_size, detail::padded_by(o.pad_token_id)),
+      norm(o.hidden_size, o),
+      rotary_emb(o.rotary, o.head_width(), o.kind),
+      kind(o.kind) {
+  for (std::int64_t i = 0; i < o.num_hidden_layers; ++i) layers.push_back(llama::LlamaDecoderLayer(o, i));
   detail::init_language(*this, 0.02);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "libcore/module/activation.h"
 #include "libcore/module/dropout.h"
@@ -48,22 +49,16 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
   Tensor forward(const Tensor& x) { return residual ? x + conv(x) : conv(x); }
 };
 
-struct Stage {
-  std::int64_t expand, width, depth, stride;
-};
-constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
-                             {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
-
 std::int64_t last_width(const MobileNetV2::Options& o) {
-  return make_divisible(1280 * std::max(1.0, o.width_mult));
+  return make_divisible(1280 * std::max(1.0, o.width_mult), o.round_nearest);
 }
 
 core::Sequential make_features(const MobileNetV2::Options& o) {
   core::Sequential features;
-  std::int64_t in = make_divisible(32 * o.width_mult);
+  std::int64_t in = make_divisible(32 * o.width_mult, o.round_nearest);
   features.push_back(Conv2dNormActivation(o.in_channels, in, {.stride = 2, .activation = Act::relu6}));
-  for (const Stage& stage : kStages) {
-    const std::int64_t out = make_divisible(static_cast<double>(stage.width) * o.width_mult);
+  for (const MobileNetV2::Stage& stage : o.stages) {
+    const std::int64_t out = make_divisible(static_cast<double>(stage.width) * o.width_mult, o.round_nearest);
     for (std::int64_t i = 0; i < stage.depth; ++i) {
       features.push_back(
           InvertedResidual({.in = in, .out = out, .stride = i == 0 ? stage.stride : 1, .expand = stage.expand}));
@@ -152,21 +147,42 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
   Tensor forward(const Tensor& x) { return residual ? block(x) + x : block(x); }
 };
 
-std::span<const BlockOptions> blocks(MobileNetV3::Size size) {
-  return size == MobileNetV3::Size::small ? std::span<const BlockOptions>(kSmall) : kLarge;
+/// The blocks of a size with the widths that the options ask for.
+std::vector<BlockOptions> blocks(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  const auto table = size == MobileNetV3::Size::small ? std::span<const BlockOptions>(kSmall) : kLarge;
+  std::vector<BlockOptions> blocks(table.begin(), table.end());
+  for (BlockOptions& block : blocks) {
+    if (block.last_stage && o.reduced_tail) {
+      const bool first = block.in != block.out;
+      block.out /= 2;
+      if (!first) block.in /= 2;
+      if (!first) block.hidden /= 2;
+    }
+    for (std::int64_t* width : {&block.in, &block.hidden, &block.out}) {
+      *width = make_divisible(static_cast<double>(*width) * o.width_mult);
+    }
+  }
+  return blocks;
 }
 
 /// Channels behind the features.
-std::int64_t last_conv(MobileNetV3::Size size) {
-  return 6 * blocks(size).back().out;
+std::int64_t last_conv(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  return 6 * blocks(size, o).back().out;
+}
+
+/// Width of the layer before the classifier.
+std::int64_t last_width(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  const std::int64_t width = (size == MobileNetV3::Size::small ? 1024 : 1280) / (o.reduced_tail ? 2 : 1);
+  return make_divisible(static_cast<double>(width) * o.width_mult);
 }
 
 core::Sequential make_features(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  const std::vector<BlockOptions> all = blocks(size, o);
   core::Sequential features;
   features.push_back(
-      Conv2dNormActivation(o.in_channels, 16, {.stride = 2, .norm = kNorm, .activation = Act::hardswish}));
-  for (const BlockOptions& block : blocks(size)) features.push_back(InvertedResidual(block, o.dilated));
-  features.push_back(Conv2dNormActivation(blocks(size).back().out, last_conv(size),
+      Conv2dNormActivation(o.in_channels, all[0].in, {.stride = 2, .norm = kNorm, .activation = Act::hardswish}));
+  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, o.dilated));
+  features.push_back(Conv2dNormActivation(all.back().out, 6 * all.back().out,
                                           {.kernel = 1, .norm = kNorm, .activation = Act::hardswish}));
   return features;
 }
@@ -176,9 +192,9 @@ core::Sequential make_features(MobileNetV3::Size size, const MobileNetV3::Option
 MobileNetV3::MobileNetV3(Size size, const Options& o)
     : features(mobilenet_v3::make_features(size, o)),
       avgpool(1),
-      classifier{core::Linear(mobilenet_v3::last_conv(size), size == Size::small ? 1024 : 1280),
+      classifier{core::Linear(mobilenet_v3::last_conv(size, o), mobilenet_v3::last_width(size, o)),
                  core::Hardswish({.inplace = true}), core::Dropout(o.dropout, {.inplace = true}),
-                 core::Linear(size == Size::small ? 1024 : 1280, o.num_classes)} {
+                 core::Linear(mobilenet_v3::last_width(size, o), o.num_classes)} {
   detail::init_layers(*this, detail::init_kaiming_fan_out,
                       [](core::Linear& linear) { detail::init_normal(linear, 0.01); });
 }

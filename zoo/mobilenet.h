@@ -3,6 +3,7 @@
 // them. Thread safety: as core::Module. Use: zoo::MobileNetV2 net({.num_classes = 10}); core::Tensor y = net(images);
 
 #include <cstdint>
+#include <vector>
 
 #include "libcore/module/conv.h"
 #include "libcore/module/sequential.h"
@@ -10,8 +11,14 @@
 namespace zoo {
 
 struct MobileNetV2 : core::ModuleOf<MobileNetV2> {
+  struct Stage {
+    std::int64_t expand, width, depth, stride;
+  };
   struct Options {
     double width_mult = 1;
+    std::int64_t round_nearest = 8;  ///< widths are multiples of it
+    std::vector<Stage> stages = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                                 {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
     double dropout = 0.2;
@@ -29,6 +36,8 @@ struct MobileNetV2 : core::ModuleOf<MobileNetV2> {
 struct MobileNetV3 : core::ModuleOf<MobileNetV3> {
   enum class Size { small, large };
   struct Options {
+    double width_mult = 1;
+    bool reduced_tail = false;  ///< half the channels in the last stage
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
     double dropout = 0.2;

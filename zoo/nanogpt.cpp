@@ -57,7 +57,8 @@ struct CausalSelfAttention : core::ModuleOf<CausalSelfAttention> {
   Tensor forward(const Tensor& x, DecoderCache::Layer* cache = nullptr) {
     std::vector<Tensor> qkv = c_attn(x).split(x.size(2), 2);  // 3 of (n, t, width)
     for (Tensor& part : qkv) part = detail::split_heads(part, heads);
-    Tensor mixed = detail::causal_attention({qkv[0], qkv[1], qkv[2]}, is_training() ? attn_dropout.p : 0.0, cache);
+    Tensor mixed =
+        detail::causal_attention({qkv[0], qkv[1], qkv[2]}, {.dropout = is_training() ? attn_dropout.p : 0.0}, cache);
     return resid_dropout(c_proj(detail::join_heads(mixed)));
   }
 };

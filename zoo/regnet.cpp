@@ -91,7 +91,7 @@ namespace {
 
 core::Sequential make_trunk(const RegNet::Options& o) {
   core::Sequential trunk;
-  std::int64_t in = 32;
+  std::int64_t in = o.stem;
   std::int64_t number = 1;
   for (const RegNet::Stage& stage : RegNet::stages(o)) {
     const std::string name = "block" + std::to_string(number++);
@@ -111,7 +111,7 @@ core::Sequential make_trunk(const RegNet::Options& o) {
 }  // namespace
 
 RegNet::RegNet(const Options& o)
-    : stem(o.in_channels, 32, detail::ConvNormActOptions{.stride = 2}),
+    : stem(o.in_channels, o.stem, detail::ConvNormActOptions{.stride = 2}),
       trunk_output(make_trunk(o)),
       avgpool({1, 1}),
       fc(stages(o).back().width, o.num_classes) {
@@ -131,34 +131,6 @@ void RegNet::members(core::Members& m) {
 Tensor RegNet::forward(const Tensor& x) {     // (n, c, 224, 224)
   Tensor h = avgpool(trunk_output(stem(x)));  // (n, width, 1, 1)
   return fc(h.flatten(1));                    // (n, classes)
-}
-
-namespace {
-
-struct Named {
-  std::string_view name;
-  RegNet::Options options;
-};
-constexpr Named kNamed[] = {
-    {"y_400mf", {16, 48, 27.89, 2.09, 8, 0.25}},    {"y_800mf", {14, 56, 38.84, 2.4, 16, 0.25}},
-    {"y_1_6gf", {27, 48, 20.71, 2.65, 24, 0.25}},   {"y_3_2gf", {21, 80, 42.63, 2.66, 24, 0.25}},
-    {"y_8gf", {17, 192, 76.82, 2.19, 56, 0.25}},    {"y_16gf", {18, 200, 106.23, 2.48, 112, 0.25}},
-    {"y_32gf", {20, 232, 115.89, 2.53, 232, 0.25}}, {"y_128gf", {27, 456, 160.83, 2.52, 264, 0.25}},
-    {"x_400mf", {22, 24, 24.48, 2.54, 16, 0}},      {"x_800mf", {16, 56, 35.73, 2.28, 16, 0}},
-    {"x_1_6gf", {18, 80, 34.01, 2.25, 24, 0}},      {"x_3_2gf", {25, 88, 26.31, 2.25, 48, 0}},
-    {"x_8gf", {23, 80, 49.56, 2.88, 120, 0}},       {"x_16gf", {22, 216, 55.59, 2.1, 128, 0}},
-    {"x_32gf", {23, 320, 69.86, 2.0, 168, 0}},
-};
-
-}  // namespace
-
-RegNet::Options regnet_options(std::string_view name) {
-  std::string names;
-  for (const Named& known : kNamed) {
-    if (known.name == name) return known.options;
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
-  }
-  throw core::Error(core::ErrorCode::value, "no RegNet '" + std::string(name) + "'; there are " + names);
 }
 
 }  // namespace zoo

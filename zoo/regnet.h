@@ -1,10 +1,9 @@
 #pragma once
 // RegNet X and Y: networks whose widths lie on a quantised line. Source: Radosavovic, Kosaraju, Girshick, He, Dollar
 // 2020, names and initial values as torchvision has them.
-// Thread safety: as core::Module. Use: zoo::RegNet net(zoo::regnet_options("y_400mf")); core::Tensor y = net(images);
+// Thread safety: as core::Module. Use: zoo::RegNet net({.depth = 4, .first = 24}); core::Tensor y = net(images);
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "libcore/module/conv.h"
@@ -26,6 +25,7 @@ struct RegNet : core::ModuleOf<RegNet> {
     double step = 2;          ///< ratio of the widths of neighbouring stages
     std::int64_t group = 8;   ///< channels of a group of the 3 x 3 convolutions
     double squeeze = 0;       ///< width of squeeze and excitation over that of the input; 0: none
+    std::int64_t stem = 32;   ///< channels of the first convolution
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
   };
@@ -45,8 +45,5 @@ struct RegNet : core::ModuleOf<RegNet> {
   /// The stages that the options come to.
   static std::vector<Stage> stages(const Options& options);
 };
-
-/// name: "x_400mf" ... "x_32gf", "y_400mf" ... "y_128gf". Error(value) that lists them otherwise.
-RegNet::Options regnet_options(std::string_view name);
 
 }  // namespace zoo

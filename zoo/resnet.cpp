@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libcore/base/error.h"
+#include "libcore/module/init.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/tensor.h"
@@ -159,6 +160,9 @@ ResNet::ResNet(const Options& o, ResNetStages&& stages)
       avgpool({1, 1}),
       fc((o.bottleneck ? Bottleneck::kExpansion : BasicBlock::kExpansion) * 512, o.num_classes) {
   detail::init_layers(*this, detail::init_kaiming_fan_out, [](core::Linear&) {});
+  if (!o.zero_init_residual) return;
+  for (Bottleneck* block : detail::modules_of<Bottleneck>(*this)) core::init::zeros_(block->bn3.weight);
+  for (BasicBlock* block : detail::modules_of<BasicBlock>(*this)) core::init::zeros_(block->bn2.weight);
 }
 
 void ResNet::members(core::Members& m) {
@@ -171,24 +175,6 @@ Tensor ResNet::forward(const Tensor& x) {   // (n, c, 224, 224)
   Tensor h = maxpool(relu(bn1(conv1(x))));  // (n, 64, 56, 56)
   h = layer4(layer3(layer2(layer1(h))));    // (n, 512 or 2048, 7, 7)
   return fc(avgpool(h).flatten(1));         // (n, classes)
-}
-
-ResNet::Options resnet_options(std::int64_t layers) {
-  switch (layers) {
-    case 18:
-      return {.bottleneck = false, .depths = {2, 2, 2, 2}};
-    case 34:
-      return {.bottleneck = false, .depths = {3, 4, 6, 3}};
-    case 50:
-      return {.bottleneck = true, .depths = {3, 4, 6, 3}};
-    case 101:
-      return {.bottleneck = true, .depths = {3, 4, 23, 3}};
-    case 152:
-      return {.bottleneck = true, .depths = {3, 8, 36, 3}};
-    default:
-      throw core::Error(core::ErrorCode::value,
-                        "ResNet has 18, 34, 50, 101 or 152 layers, not " + std::to_string(layers));
-  }
 }
 
 }  // namespace zoo

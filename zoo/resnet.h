@@ -1,7 +1,7 @@
 #pragma once
 // ResNet, ResNeXt and wide ResNet. Source: He, Zhang, Ren, Sun 2015; Xie et al. 2016; Zagoruyko, Komodakis 2016, with
 // the stride in the 3 x 3 convolution as torchvision has it.
-// Thread safety: as core::Module. Use: zoo::ResNet net = zoo::resnet(50); core::Tensor logits = net(images);
+// Thread safety: as core::Module. Use: zoo::ResNet net({.num_classes = 10}); core::Tensor logits = net(images);
 
 #include <array>
 #include <cstdint>
@@ -25,6 +25,7 @@ struct ResNet : core::ModuleOf<ResNet> {
     std::int64_t width_per_group = 64;
     /// Stages 2 to 4: keep the size and dilate instead of striding (for segmentation).
     std::array<bool, 3> dilate = {false, false, false};
+    bool zero_init_residual = false;  ///< the last batch norm of every block begins with weights of 0
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
   };
@@ -44,11 +45,5 @@ struct ResNet : core::ModuleOf<ResNet> {
  private:
   ResNet(const Options& options, ResNetStages&& stages);
 };
-
-/// The options of 18, 34, 50, 101 or 152 layers. Error(value) otherwise.
-ResNet::Options resnet_options(std::int64_t layers);
-inline ResNet resnet(std::int64_t layers) {
-  return ResNet(resnet_options(layers));
-}
 
 }  // namespace zoo

@@ -14,7 +14,6 @@
 #include "libcore/ops/resize.h"
 #include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
-#include "zoo/resnet.h"
 
 namespace zoo {
 
@@ -109,12 +108,9 @@ struct DeepLabHead : detail::SequentialOf<DeepLabHead> {
   }
 };
 
-ResNet::Options backbone_options(std::int64_t layers, const SegmentationOptions& o) {
-  if (layers != 50 && layers != 101) {
-    throw core::Error(core::ErrorCode::value,
-                      "segmentation models have a ResNet of 50 or 101 layers, not " + std::to_string(layers));
-  }
-  ResNet::Options options = resnet_options(layers);
+ResNet::Options backbone_options(const SegmentationOptions& o) {
+  ResNet::Options options = o.backbone;
+  options.bottleneck = true;
   options.dilate = {false, true, true};
   options.in_channels = o.in_channels;
   return options;
@@ -124,10 +120,8 @@ template <class Derived, class Head>
 struct ModelOf : core::ModuleOf<Derived> {
   IntermediateLayerGetter backbone;
   Head classifier;
-  ModelOf(std::int64_t layers, const SegmentationOptions& o)
-      : core::ModuleOf<Derived>(core::OnBehalf()),
-        backbone(backbone_options(layers, o)),
-        classifier(2048, o.num_classes) {}
+  explicit ModelOf(const SegmentationOptions& o)
+      : core::ModuleOf<Derived>(core::OnBehalf()), backbone(backbone_options(o)), classifier(2048, o.num_classes) {}
   void members(core::Members& m) override { m.child("backbone", backbone).child("classifier", classifier); }
   Tensor forward(const Tensor& x) {
     Tensor h = classifier(backbone(x));  // (n, classes, h / 8, w / 8)
@@ -144,12 +138,12 @@ struct DeepLabV3 : segmentation::ModelOf<DeepLabV3, segmentation::DeepLabHead> {
   using ModelOf::ModelOf;
 };
 
-std::shared_ptr<core::Module> fcn_resnet(std::int64_t layers, const SegmentationOptions& options) {
-  return std::make_shared<FCN>(layers, options);
+std::shared_ptr<core::Module> make_fcn(const SegmentationOptions& options) {
+  return std::make_shared<FCN>(options);
 }
 
-std::shared_ptr<core::Module> deeplabv3_resnet(std::int64_t layers, const SegmentationOptions& options) {
-  return std::make_shared<DeepLabV3>(layers, options);
+std::shared_ptr<core::Module> make_deeplabv3(const SegmentationOptions& options) {
+  return std::make_shared<DeepLabV3>(options);
 }
 
 }  // namespace zoo

@@ -1,9 +1,9 @@
 #include "zoo/shufflenet.h"
 
-#include <array>
+#include <string>
+#include <vector>
 
 #include "libcore/base/error.h"
-#include "libcore/base/text.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/norm.h"
 #include "libcore/ops/activation.h"
@@ -65,40 +65,34 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
   }
 };
 
-/// Channels of the first convolution, the three stages, and the last convolution.
-std::array<std::int64_t, 5> widths(double width) {
-  if (width == 0.5) return {24, 48, 96, 192, 1024};
-  if (width == 1.0) return {24, 116, 232, 464, 1024};
-  if (width == 1.5) return {24, 176, 352, 704, 1024};
-  if (width == 2.0) return {24, 244, 488, 976, 2048};
-  throw core::Error(core::ErrorCode::value,
-                    "ShuffleNet v2 has a width of 0.5, 1.0, 1.5 or 2.0, not " + core::python_float(width));
+const ShuffleNetV2::Options& checked(const ShuffleNetV2::Options& o) {
+  if (o.repeats.size() == 3 && o.widths.size() == 5) return o;
+  throw core::Error(core::ErrorCode::value, "ShuffleNet v2 has 3 stages and 5 widths, not " +
+                                                std::to_string(o.repeats.size()) + " and " +
+                                                std::to_string(o.widths.size()));
 }
 
 /// stage: 1 to 3.
-core::Sequential make_stage(double width, std::size_t stage) {
-  constexpr int kDepths[] = {0, 4, 8, 4};
-  const auto channels = widths(width);
+core::Sequential make_stage(const ShuffleNetV2::Options& o, std::size_t stage) {
   core::Sequential made;
-  made.push_back(InvertedResidual({.in = channels[stage - 1], .out = channels[stage], .stride = 2}));
-  for (int i = 1; i < kDepths[stage]; ++i) {
-    made.push_back(InvertedResidual({.in = channels[stage], .out = channels[stage], .stride = 1}));
+  made.push_back(InvertedResidual({.in = o.widths[stage - 1], .out = o.widths[stage], .stride = 2}));
+  for (std::int64_t i = 1; i < o.repeats[stage - 1]; ++i) {
+    made.push_back(InvertedResidual({.in = o.widths[stage], .out = o.widths[stage], .stride = 1}));
   }
   return made;
 }
 
 }  // namespace shufflenet
 
-ShuffleNetV2::ShuffleNetV2(double width, const Options& o)
-    : conv1{Conv2d(o.in_channels, 24, 3, {.stride = 2, .padding = 1, .bias = false}), BatchNorm2d(24),
-            shufflenet::relu()},
+ShuffleNetV2::ShuffleNetV2(const Options& o)
+    : conv1{Conv2d(o.in_channels, shufflenet::checked(o).widths[0], 3, {.stride = 2, .padding = 1, .bias = false}),
+            BatchNorm2d(o.widths[0]), shufflenet::relu()},
       maxpool(3, {.stride = 2, .padding = 1}),
-      stage2(shufflenet::make_stage(width, 1)),
-      stage3(shufflenet::make_stage(width, 2)),
-      stage4(shufflenet::make_stage(width, 3)),
-      conv5{shufflenet::pointwise(shufflenet::widths(width)[3], shufflenet::widths(width)[4]),
-            BatchNorm2d(shufflenet::widths(width)[4]), shufflenet::relu()},
-      fc(shufflenet::widths(width)[4], o.num_classes) {}
+      stage2(shufflenet::make_stage(o, 1)),
+      stage3(shufflenet::make_stage(o, 2)),
+      stage4(shufflenet::make_stage(o, 3)),
+      conv5{shufflenet::pointwise(o.widths[3], o.widths[4]), BatchNorm2d(o.widths[4]), shufflenet::relu()},
+      fc(o.widths[4], o.num_classes) {}
 
 void ShuffleNetV2::members(core::Members& m) {
   m.child("conv1", conv1).child("maxpool", maxpool).child("stage2", stage2).child("stage3", stage3);

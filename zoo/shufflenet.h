@@ -1,8 +1,9 @@
 #pragma once
 // ShuffleNet v2. Source: Ma, Zhang, Zheng, Sun 2018, names and initial values as torchvision has them.
-// Thread safety: as core::Module. Use: zoo::ShuffleNetV2 net(1.0, {.num_classes = 10}); core::Tensor y = net(images);
+// Thread safety: as core::Module. Use: zoo::ShuffleNetV2 net({.num_classes = 10}); core::Tensor y = net(images);
 
 #include <cstdint>
+#include <vector>
 
 #include "libcore/module/conv.h"
 #include "libcore/module/linear.h"
@@ -12,6 +13,9 @@ namespace zoo {
 
 struct ShuffleNetV2 : core::ModuleOf<ShuffleNetV2> {
   struct Options {
+    std::vector<std::int64_t> repeats = {4, 8, 4};  ///< blocks of the three stages
+    /// Channels of the first convolution, the three stages, and the last convolution.
+    std::vector<std::int64_t> widths = {24, 116, 232, 464, 1024};
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
   };
@@ -21,9 +25,8 @@ struct ShuffleNetV2 : core::ModuleOf<ShuffleNetV2> {
   core::Sequential conv5;
   core::Linear fc;
 
-  /// width: 0.5, 1, 1.5 or 2. Error(value) otherwise.
-  ShuffleNetV2(double width, const Options& options);
-  explicit ShuffleNetV2(double width) : ShuffleNetV2(width, Options()) {}
+  /// Error(value) unless the lists have three and five numbers.
+  explicit ShuffleNetV2(const Options& options);
   void members(core::Members& m) override;
   /// (n, in_channels, h, w) -> logits (n, num_classes).
   core::Tensor forward(const core::Tensor& x);

@@ -32,7 +32,9 @@ struct BlockOptions {
   std::int64_t window = 7;
   std::int64_t shift = 0;  ///< of the windows, in tokens
   double stochastic_depth = 0;
+  std::int64_t hidden = 4;  ///< of the block's linear layers
   double dropout = 0;
+  double attention_dropout = 0;
 };
 
 /// Which row of the bias table stands for each pair of tokens of a window: (window^4), int64.
@@ -118,7 +120,9 @@ struct ShiftedWindowAttention : core::ModuleOf<ShiftedWindowAttention> {
     if (window >= g.w) g.shift_w = 0;
     const bool shifted = g.shift_h > 0 || g.shift_w > 0;
     if (shifted) padded = core::roll(padded, {-g.shift_h, -g.shift_w}, {1, 2});
-    Tensor merged = merge(proj(attend(partition(padded, g), g)), g);  // (n, h + pad, w + pad, width)
+    Tensor projected = proj(attend(partition(padded, g), g));
+    if (options.dropout > 0) projected = core::dropout(projected, options.dropout, is_training());
+    Tensor merged = merge(projected, g);  // (n, h + pad, w + pad, width)
     if (shifted) merged = core::roll(merged, {g.shift_h, g.shift_w}, {1, 2});
     return merged.slice(1, 0, h).slice(2, 0, w).contiguous();
   }
@@ -135,7 +139,9 @@ struct ShiftedWindowAttention : core::ModuleOf<ShiftedWindowAttention> {
       scores = scores.view({x.size(0) / g.count(), g.count(), heads, tokens, tokens}) + mask;
       scores = scores.view({-1, heads, tokens, tokens});
     }
-    Tensor mixed = core::softmax(scores, -1).matmul(all[2]);  // (n * windows, heads, tokens, d)
+    Tensor seen = core::softmax(scores, -1);
+    if (options.attention_dropout > 0) seen = core::dropout(seen, options.attention_dropout, is_training());
+    Tensor mixed = seen.matmul(all[2]);  // (n * windows, heads, tokens, d)
     return mixed.transpose(1, 2).reshape({x.size(0), tokens, options.width});
   }
   /// (1, heads, tokens, tokens).
@@ -158,7 +164,7 @@ struct SwinTransformerBlock : core::ModuleOf<SwinTransformerBlock> {
         attn(o),
         stochastic_depth(o.stochastic_depth),
         norm2({o.width}),
-        mlp({.width = o.width, .hidden = 4 * o.width, .dropout = o.dropout}) {}
+        mlp({.width = o.width, .hidden = o.hidden, .dropout = o.dropout}) {}
   void members(core::Members& m) override {
     m.child("norm1", norm1).child("attn", attn).child("stochastic_depth", stochastic_depth);
     m.child("norm2", norm2).child("mlp", mlp);
@@ -184,6 +190,10 @@ struct PatchMerging : core::ModuleOf<PatchMerging> {
   }
 };
 
+std::int64_t last_width(const SwinTransformer::Options& o) {
+  return o.width << (o.depths.size() - 1);
+}
+
 core::Sequential make_features(const SwinTransformer::Options& o) {
   core::Sequential features;
   features.push_back(std::make_shared<core::Sequential>(
@@ -197,12 +207,15 @@ core::Sequential make_features(const SwinTransformer::Options& o) {
     core::Sequential stage;
     for (std::int64_t block = 0; block < o.depths[i]; ++block) {
       const double p = o.stochastic_depth * static_cast<double>(done++) / static_cast<double>(total - 1);
-      stage.push_back(SwinTransformerBlock({.width = width,
-                                            .heads = o.heads[i],
-                                            .window = o.window,
-                                            .shift = block % 2 == 0 ? 0 : o.window / 2,
-                                            .stochastic_depth = p,
-                                            .dropout = o.dropout}));
+      stage.push_back(
+          SwinTransformerBlock({.width = width,
+                                .heads = o.heads[i],
+                                .window = o.window,
+                                .shift = block % 2 == 0 ? 0 : o.window / 2,
+                                .stochastic_depth = p,
+                                .hidden = static_cast<std::int64_t>(static_cast<double>(width) * o.mlp_ratio),
+                                .dropout = o.dropout,
+                                .attention_dropout = o.attention_dropout}));
     }
     features.push_back(std::make_shared<core::Sequential>(std::move(stage)));
     if (i + 1 == o.depths.size()) break;
@@ -216,11 +229,11 @@ core::Sequential make_features(const SwinTransformer::Options& o) {
 
 SwinTransformer::SwinTransformer(const Options& o)
     : features(swin::make_features(o)),
-      norm({8 * o.width}),
+      norm({swin::last_width(o)}),
       permute({0, 3, 1, 2}),
       avgpool(1),
       flatten(1),
-      head(8 * o.width, o.num_classes) {
+      head(swin::last_width(o), o.num_classes) {
   for (core::Linear* linear : detail::modules_of<core::Linear>(*this)) {
     core::trunc_normal_(linear->weight, {.std = 0.02});
     if (linear->bias.defined()) core::init::zeros_(linear->bias);
@@ -233,17 +246,8 @@ void SwinTransformer::members(core::Members& m) {
 }
 
 Tensor SwinTransformer::forward(const Tensor& x) {  // (n, c, h, w)
-  Tensor h = permute(norm(features(x)));            // (n, 8 * width, h / 32, w / 32)
+  Tensor h = permute(norm(features(x)));            // (n, last width, h / 32, w / 32)
   return head(flatten(avgpool(h)));                 // (n, classes)
-}
-
-SwinTransformer::Options swin_options(std::string_view size) {
-  if (size == "t") return {};
-  if (size == "s") return {.depths = {2, 2, 18, 2}, .stochastic_depth = 0.3};
-  if (size == "b") {
-    return {.width = 128, .depths = {2, 2, 18, 2}, .heads = {4, 8, 16, 32}, .stochastic_depth = 0.5};
-  }
-  throw core::Error(core::ErrorCode::value, "Swin is 't', 's' or 'b', not '" + std::string(size) + "'");
 }
 
 }  // namespace zoo

@@ -1,10 +1,9 @@
 #pragma once
 // Swin transformer (v1). Source: Liu et al. 2021, names and initial values as torchvision has them.
-// Thread safety: as core::Module. Use: zoo::SwinTransformer net(zoo::swin_options("t")); core::Tensor y = net(images);
+// Thread safety: as core::Module. Use: zoo::SwinTransformer net({.num_classes = 10}); core::Tensor y = net(images);
 
-#include <array>
 #include <cstdint>
-#include <string_view>
+#include <vector>
 
 #include "libcore/module/conv.h"
 #include "libcore/module/linear.h"
@@ -15,15 +14,17 @@
 namespace zoo {
 
 struct SwinTransformer : core::ModuleOf<SwinTransformer> {
-  /// Those of Swin-T.
+  /// Those of Swin-T, but for the stochastic depth.
   struct Options {
     std::int64_t patch_size = 4;
     std::int64_t width = 96;  ///< of the first stage; each next one doubles it
-    std::array<std::int64_t, 4> depths = {2, 2, 6, 2};
-    std::array<std::int64_t, 4> heads = {3, 6, 12, 24};
+    std::vector<std::int64_t> depths = {2, 2, 6, 2};
+    std::vector<std::int64_t> heads = {3, 6, 12, 24};
     std::int64_t window = 7;        ///< side of the squares within which tokens see each other
-    double stochastic_depth = 0.2;  ///< probability in the last block; the others in proportion
+    double stochastic_depth = 0.1;  ///< probability in the last block; the others in proportion
+    double mlp_ratio = 4;           ///< of a block's hidden layer to its width
     double dropout = 0;
+    double attention_dropout = 0;
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
   };
@@ -39,8 +40,5 @@ struct SwinTransformer : core::ModuleOf<SwinTransformer> {
   /// (n, in_channels, h, w) -> logits (n, num_classes).
   core::Tensor forward(const core::Tensor& x);
 };
-
-/// size: "t", "s" or "b". Error(value) otherwise.
-SwinTransformer::Options swin_options(std::string_view size);
 
 }  // namespace zoo

@@ -18,44 +18,30 @@ using core::Tensor;
 
 namespace {
 
-/// Convolutions of each of the five stages.
-std::vector<int> stage_depths(std::int64_t layers) {
-  switch (layers) {
-    case 11:
-      return {1, 1, 2, 2, 2};
-    case 13:
-      return {2, 2, 2, 2, 2};
-    case 16:
-      return {2, 2, 3, 3, 3};
-    case 19:
-      return {2, 2, 4, 4, 4};
-    default:
-      throw core::Error(core::ErrorCode::value, "VGG has 11, 13, 16 or 19 layers, not " + std::to_string(layers));
-  }
-}
-
-core::Sequential make_features(std::int64_t layers, const VGG::Options& o) {
-  constexpr std::int64_t kWidths[] = {64, 128, 256, 512, 512};
+core::Sequential make_features(const VGG::Options& o) {
   core::Sequential features;
   std::int64_t in = o.in_channels;
-  const std::int64_t* width = kWidths;
-  for (int depth : stage_depths(layers)) {
-    for (int i = 0; i < depth; ++i) {
-      features.push_back(core::Conv2d(in, *width, 3, {.padding = 1}));
-      if (o.batch_norm) features.push_back(core::BatchNorm2d(*width));
-      features.push_back(core::ReLU({.inplace = true}));
-      in = *width;
+  for (std::int64_t width : o.plan) {
+    if (width == 0) {
+      features.push_back(core::MaxPool2d(2, {.stride = 2}));
+      continue;
     }
-    features.push_back(core::MaxPool2d(2, {.stride = 2}));
-    ++width;
+    features.push_back(core::Conv2d(in, width, 3, {.padding = 1}));
+    if (o.batch_norm) features.push_back(core::BatchNorm2d(width));
+    features.push_back(core::ReLU({.inplace = true}));
+    in = width;
+  }
+  if (in != 512) {
+    throw core::Error(core::ErrorCode::value,
+                      "VGG's classifier reads 512 channels, and the last convolution has " + std::to_string(in));
   }
   return features;
 }
 
 }  // namespace
 
-VGG::VGG(std::int64_t layers, const Options& o)
-    : features(make_features(layers, o)),
+VGG::VGG(const Options& o)
+    : features(make_features(o)),
       avgpool({7, 7}),
       classifier{Linear(512 * 7 * 7, 4096),  core::ReLU({.inplace = true}), core::Dropout(o.dropout),
                  Linear(4096, 4096),         core::ReLU({.inplace = true}), core::Dropout(o.dropout),

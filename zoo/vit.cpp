@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libcore/base/error.h"
+#include "libcore/module/activation.h"
 #include "libcore/module/attention.h"
 #include "libcore/module/init.h"
 #include "libcore/ops/join.h"
@@ -29,7 +30,7 @@ struct EncoderBlock : core::ModuleOf<EncoderBlock> {
 
   explicit EncoderBlock(const Encoder::Options& o)
       : ln_1({o.width}, {.eps = 1e-6}),
-        self_attention(o.width, o.heads, {.dropout = o.dropout, .batch_first = true}),
+        self_attention(o.width, o.heads, {.dropout = o.attention_dropout, .batch_first = true}),
         dropout(o.dropout),
         ln_2({o.width}, {.eps = 1e-6}),
         mlp({.width = o.width, .hidden = o.hidden, .dropout = o.dropout}) {}
@@ -83,7 +84,8 @@ vit::Encoder::Options encoder_options(const VisionTransformer::Options& o) {
           .heads = o.num_heads,
           .width = o.hidden_dim,
           .hidden = o.mlp_dim,
-          .dropout = o.dropout};
+          .dropout = o.dropout,
+          .attention_dropout = o.attention_dropout};
 }
 
 }  // namespace
@@ -93,10 +95,19 @@ VisionTransformer::VisionTransformer(const Options& o)
       conv_proj(o.in_channels, o.hidden_dim, o.patch_size, {.stride = o.patch_size}),
       class_token(core::zeros({1, 1, o.hidden_dim})),
       encoder(encoder_options(o)) {
-  core::Linear head(o.hidden_dim, o.num_classes);
+  const std::int64_t width = o.representation > 0 ? o.representation : o.hidden_dim;
+  if (o.representation > 0) {
+    heads.add_module("pre_logits", core::Linear(o.hidden_dim, width));
+    heads.add_module("act", core::Tanh());
+  }
+  core::Linear head(width, o.num_classes);
   const auto fan_in = static_cast<double>(o.in_channels * o.patch_size * o.patch_size);
   core::trunc_normal_(conv_proj.weight, {.std = std::sqrt(1 / fan_in)});
   core::init::zeros_(conv_proj.bias);
+  for (core::Linear* layer : detail::modules_of<core::Linear>(heads)) {
+    core::trunc_normal_(layer->weight, {.std = std::sqrt(1 / static_cast<double>(o.hidden_dim))});
+    core::init::zeros_(layer->bias);
+  }
   core::init::zeros_(head.weight);
   core::init::zeros_(head.bias);
   heads.add_module("head", std::move(head));

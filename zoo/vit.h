@@ -22,6 +22,7 @@ struct Encoder : core::ModuleOf<Encoder> {
     std::int64_t width = 1;
     std::int64_t hidden = 1;
     double dropout = 0;
+    double attention_dropout = 0;
   };
   core::Parameter pos_embedding;  ///< (1, tokens, width)
   core::Dropout dropout;
@@ -45,6 +46,8 @@ struct VisionTransformer : core::ModuleOf<VisionTransformer> {
     std::int64_t hidden_dim = 768;
     std::int64_t mlp_dim = 3072;
     double dropout = 0;
+    double attention_dropout = 0;
+    std::int64_t representation = 0;  ///< width of a layer before the classifier; 0: none
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
   };

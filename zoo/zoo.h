@@ -3,13 +3,14 @@
 // Thread safety: list() is a constant; make() draws from the default generator.
 // Use: auto net = zoo::make("resnet50", {.num_classes = 10}); core::Tensor logits = net->call(images);
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "libcore/module/module.h"
+#include "zoo/config.h"
 
 namespace zoo {
 
@@ -37,16 +38,16 @@ enum class Answer : std::uint8_t {
   values,         ///< anything else
 };
 
+struct Family;
+
+/// One of the known models: a family and what it is built from.
 struct Model {
   std::string_view name;   ///< "resnet50"
   std::string_view about;  ///< one line for a person
+  const Family* family;
+  std::string_view config;  ///< the fields that differ from the family's own, one JSON object
   Input input;
   Answer answer;
-  std::shared_ptr<core::Module> (*make)(const Model& model, const ModelOptions& options);
-  std::array<std::int64_t, 6> sizes = {};  ///< what tells it from others of its family, as `make` reads it: layers, ...
-  std::string_view form = {};              ///< the same in a word: "large"
-  /// Its main output for `x` where a plain call does not give it; else null.
-  core::Tensor (*main_output)(core::Module& module, const core::Tensor& x) = nullptr;
 };
 
 /// All models, family by family.
@@ -55,6 +56,14 @@ std::span<const Model> list();
 const Model* find(std::string_view name);
 /// Error(usage) that names what is near when there is no such model, or for an option that the model does not have.
 std::shared_ptr<core::Module> make(std::string_view name, const ModelOptions& options = {});
+/// A model of a family by the keyword arguments of its constructor: zoo::make("ResNet", Config::parse(R"({"block":
+/// "Bottleneck", "layers": [2, 2, 2, 2]})")). The name of a known model stands for its family with its own fields, of
+/// which `config` sets others. Errors: Error(usage) that names what is near; Error(unsupported) naming a field whose
+/// feature is not here, or Error(usage) one whose value cannot be; those of the model's own checks.
+std::shared_ptr<core::Module> make(std::string_view family, const Config& config);
+/// The family that `name` stands for, and all its fields: those of a known model with `config` over them. Error(usage)
+/// as make().
+std::pair<const Family*, Config> resolve(std::string_view name, const Config& config);
 
 /// The main output of `module`, which was made as this model, for a batch `x`. Errors: those of its forward.
 core::Tensor main_output(const Model& model, core::Module& module, const core::Tensor& x);

@@ -1,0 +1,354 @@
+// Models of images, by the keyword arguments that torchvision's constructors take. Blocks that Python hands over as
+// objects are lists of numbers here, in the order of the objects' arguments.
+
+#include <cmath>
+
+#include "libcore/base/error.h"
+#include "zoo/alexnet.h"
+#include "zoo/convnext.h"
+#include "zoo/densenet.h"
+#include "zoo/efficientnet.h"
+#include "zoo/family.h"
+#include "zoo/googlenet.h"
+#include "zoo/inception.h"
+#include "zoo/mobilenet.h"
+#include "zoo/regnet.h"
+#include "zoo/resnet.h"
+#include "zoo/segmentation.h"
+#include "zoo/shufflenet.h"
+#include "zoo/squeezenet.h"
+#include "zoo/swin.h"
+#include "zoo/vgg.h"
+#include "zoo/vit.h"
+
+namespace zoo::detail {
+namespace {
+
+using ckpt::JsonView;
+
+/// What every builder of torchvision takes; weights come from files here.
+template <class Options>
+void read_builder(Fields& f, Options& o) {
+  f.only("weights", "null");
+  f.pass({"progress"});
+  o.num_classes = f.count("num_classes", o.num_classes);
+  o.in_channels = f.count("in_channels", o.in_channels);
+}
+
+/// A list of rows of `width` whole numbers, of which null is 0.
+std::vector<std::vector<std::int64_t>> read_rows(Fields& f, std::string_view name, std::size_t width) {
+  std::vector<std::vector<std::int64_t>> rows;
+  const auto value = f.value(name);
+  if (!value) return rows;
+  const std::string wrong = "is no list of rows of " + std::to_string(width) + " whole numbers";
+  if (!value->root().is(JsonView::Kind::array)) f.refuse(name, wrong);
+  for (const JsonView& row : value->root().items()) {
+    if (!row.is(JsonView::Kind::array) || row.items().size() != width) f.refuse(name, wrong);
+    std::vector<std::int64_t> numbers;
+    for (const JsonView& item : row.items()) {
+      const bool absent = item.is(JsonView::Kind::null);
+      if (!absent && !(item.is_count() && item.as_integer() <= 1 << 24)) f.refuse(name, wrong);
+      numbers.push_back(absent ? 0 : item.as_integer());
+    }
+    rows.push_back(std::move(numbers));
+  }
+  if (rows.empty()) f.refuse(name, "is an empty list");
+  return rows;
+}
+
+/// Numbers that have to be the same, or one number.
+std::int64_t read_square(Fields& f, std::string_view name, std::int64_t fallback) {
+  const std::vector<std::int64_t> sides = f.counts(name, {fallback});
+  for (std::int64_t side : sides) {
+    if (side != sides[0]) f.refuse(name, "has two different sides, and only squares are here");
+  }
+  return sides[0];
+}
+
+AlexNet::Options read_alexnet(Fields& f) {
+  AlexNet::Options o;
+  read_builder(f, o);
+  o.dropout = f.probability("dropout", o.dropout);
+  return o;
+}
+
+/// "A", "B", "D" or "E" of the paper, or a list of widths and "M".
+std::vector<std::int64_t> read_vgg_plan(Fields& f, std::vector<std::int64_t> fallback) {
+  const auto value = f.value("cfg");
+  if (!value) return fallback;
+  if (value->root().is(JsonView::Kind::text)) {
+    const std::string letter = f.choice("cfg", "A", {"A", "B", "D", "E"});
+    const std::size_t late = letter == "A" || letter == "B" ? 2 : letter == "D" ? 3 : 4;
+    const std::size_t depths[] = {letter == "A" ? 1U : 2U, letter == "A" ? 1U : 2U, late, late, late};
+    constexpr std::int64_t kWidths[] = {64, 128, 256, 512, 512};
+    std::vector<std::int64_t> plan;
+    for (std::size_t i = 0; i < 5; ++i) {
+      plan.insert(plan.end(), depths[i], kWidths[i]);
+      plan.push_back(0);
+    }
+    return plan;
+  }
+  if (!value->root().is(JsonView::Kind::array)) f.refuse("cfg", "is neither a letter nor a list");
+  std::vector<std::int64_t> plan;
+  for (const JsonView& item : value->root().items()) {
+    const bool halves = item.is(JsonView::Kind::text) && item.as_text() == "M";
+    if (!halves && !(item.is_count() && item.as_integer() > 0 && item.as_integer() <= 1 << 20)) {
+      f.refuse("cfg", "has an entry that is neither a number of channels nor \"M\"");
+    }
+    plan.push_back(halves ? 0 : item.as_integer());
+  }
+  return plan;
+}
+
+VGG::Options read_vgg(Fields& f) {
+  VGG::Options o;
+  read_builder(f, o);
+  o.plan = read_vgg_plan(f, o.plan);
+  o.batch_norm = f.flag("batch_norm", o.batch_norm);
+  o.dropout = f.probability("dropout", o.dropout);
+  f.only("init_weights", "true");
+  return o;
+}
+
+void read_resnet_stages(Fields& f, ResNet::Options& o) {
+  o.bottleneck = f.choice("block", "BasicBlock", {"BasicBlock", "Bottleneck"}) == "Bottleneck";
+  const std::vector<std::int64_t> layers = f.counts("layers", {2, 2, 2, 2});
+  if (layers.size() != 4) f.refuse("layers", "has " + std::to_string(layers.size()) + " stages, and four are here");
+  std::copy(layers.begin(), layers.end(), o.depths.begin());
+  o.groups = f.count("groups", o.groups);
+  o.width_per_group = f.count("width_per_group", o.width_per_group);
+  if (!o.bottleneck && (o.groups != 1 || o.width_per_group != 64)) {
+    f.refuse(o.groups != 1 ? "groups" : "width_per_group", "is for blocks of kind \"Bottleneck\" alone");
+  }
+}
+
+ResNet::Options read_resnet(Fields& f) {
+  ResNet::Options o;
+  read_builder(f, o);
+  read_resnet_stages(f, o);
+  o.zero_init_residual = f.flag("zero_init_residual", false);
+  const std::vector<bool> dilate = f.flags("replace_stride_with_dilation", {false, false, false});
+  if (dilate.size() != 3) f.refuse("replace_stride_with_dilation", "has not three entries");
+  std::copy(dilate.begin(), dilate.end(), o.dilate.begin());
+  if (!o.bottleneck && (dilate[0] || dilate[1] || dilate[2])) {
+    f.refuse("replace_stride_with_dilation", "is for blocks of kind \"Bottleneck\" alone");
+  }
+  return o;
+}
+
+std::shared_ptr<core::Module> make_squeezenet(Fields& f) {
+  SqueezeNet::Options o;
+  read_builder(f, o);
+  o.dropout = f.probability("dropout", o.dropout);
+  const bool first = f.choice("version", "1_0", {"1_0", "1_1"}) == "1_0";
+  f.finish();
+  return std::make_shared<SqueezeNet>(first ? SqueezeNet::Version::v1_0 : SqueezeNet::Version::v1_1, o);
+}
+
+DenseNet::Options read_densenet(Fields& f) {
+  DenseNet::Options o;
+  read_builder(f, o);
+  o.growth = f.count("growth_rate", o.growth);
+  o.depths = f.counts("block_config", o.depths);
+  o.first = f.count("num_init_features", o.first);
+  o.bottleneck = f.count("bn_size", o.bottleneck);
+  o.dropout = f.probability("drop_rate", o.dropout);
+  f.pass({"memory_efficient"});
+  return o;
+}
+
+GoogLeNet::Options read_googlenet(Fields& f) {
+  GoogLeNet::Options o;
+  read_builder(f, o);
+  o.aux_logits = f.flag("aux_logits", o.aux_logits);
+  o.transform_input = f.flag("transform_input", o.transform_input);
+  o.dropout = f.probability("dropout", o.dropout);
+  o.dropout_aux = f.probability("dropout_aux", o.dropout_aux);
+  f.only("init_weights", "true");
+  return o;
+}
+
+Inception3::Options read_inception(Fields& f) {
+  Inception3::Options o;
+  read_builder(f, o);
+  o.aux_logits = f.flag("aux_logits", o.aux_logits);
+  o.transform_input = f.flag("transform_input", o.transform_input);
+  o.dropout = f.probability("dropout", o.dropout);
+  f.only("init_weights", "true");
+  return o;
+}
+
+MobileNetV2::Options read_mobilenet_v2(Fields& f) {
+  MobileNetV2::Options o;
+  read_builder(f, o);
+  o.width_mult = f.number("width_mult", o.width_mult);
+  o.round_nearest = f.count("round_nearest", o.round_nearest);
+  o.dropout = f.probability("dropout", o.dropout);
+  const auto rows = read_rows(f, "inverted_residual_setting", 4);
+  if (!rows.empty()) o.stages.clear();
+  for (const auto& row : rows) o.stages.push_back({row[0], row[1], row[2], row[3]});
+  return o;
+}
+
+std::shared_ptr<core::Module> make_mobilenet_v3(Fields& f) {
+  MobileNetV3::Options o;
+  read_builder(f, o);
+  const bool small = f.choice("arch", "large", {"small", "large"}) == "small";
+  o.width_mult = f.number("width_mult", o.width_mult);
+  o.reduced_tail = f.flag("reduced_tail", o.reduced_tail);
+  o.dilated = f.flag("dilated", o.dilated);
+  o.dropout = f.probability("dropout", o.dropout);
+  f.finish();
+  return std::make_shared<MobileNetV3>(small ? MobileNetV3::Size::small : MobileNetV3::Size::large, o);
+}
+
+ShuffleNetV2::Options read_shufflenet(Fields& f) {
+  ShuffleNetV2::Options o;
+  read_builder(f, o);
+  o.repeats = f.counts("stages_repeats", o.repeats);
+  o.widths = f.counts("stages_out_channels", o.widths);
+  return o;
+}
+
+/// Rows of expand ratio, kernel, stride, channels in, channels out, layers; in v2 1 in front for fused blocks, else 0.
+std::vector<EfficientNet::Stage> read_efficientnet_stages(Fields& f, std::vector<EfficientNet::Stage> fallback) {
+  const auto rows = read_rows(f, "inverted_residual_setting", 7);
+  if (rows.empty()) return fallback;
+  std::vector<EfficientNet::Stage> stages;
+  for (const auto& r : rows) stages.push_back({r[1], r[2], r[3], r[4], r[5], r[6], r[0] == 1});
+  return stages;
+}
+
+EfficientNet::Options read_efficientnet(Fields& f) {
+  EfficientNet::Options o;
+  read_builder(f, o);
+  o.stages = read_efficientnet_stages(f, o.stages);
+  o.width = f.number("width_mult", o.width);
+  o.depth = f.number("depth_mult", o.depth);
+  o.last_channel = f.count("last_channel", o.last_channel);
+  o.dropout = f.probability("dropout", o.dropout);
+  o.stochastic_depth = f.probability("stochastic_depth_prob", o.stochastic_depth);
+  o.norm_eps = f.number("norm_eps", o.norm_eps);
+  o.norm_momentum = f.number("norm_momentum", o.norm_momentum);
+  return o;
+}
+
+RegNet::Options read_regnet(Fields& f) {
+  RegNet::Options o;
+  read_builder(f, o);
+  o.depth = f.depth("depth", o.depth);
+  o.first = f.count("w_0", o.first);
+  o.slope = f.number("w_a", o.slope);
+  o.step = f.number("w_m", o.step);
+  o.group = f.count("group_width", o.group);
+  o.squeeze = f.probability("se_ratio", o.squeeze);
+  o.stem = f.count("stem_width", o.stem);
+  if (!(o.slope >= 0)) f.refuse("w_a", "is negative");
+  if (!(o.step > 1)) f.refuse("w_m", "is not more than 1");
+  return o;
+}
+
+ConvNeXt::Options read_convnext(Fields& f) {
+  ConvNeXt::Options o;
+  read_builder(f, o);
+  const auto rows = read_rows(f, "block_setting", 3);
+  if (!rows.empty()) o.widths.clear(), o.depths.clear();
+  for (const auto& row : rows) {
+    o.widths.push_back(row[0]);
+    o.depths.push_back(row[2]);
+  }
+  o.layer_scale = f.number("layer_scale", o.layer_scale);
+  o.stochastic_depth = f.probability("stochastic_depth_prob", o.stochastic_depth);
+  return o;
+}
+
+VisionTransformer::Options read_vit(Fields& f) {
+  VisionTransformer::Options o;
+  read_builder(f, o);
+  o.image_size = f.count("image_size", o.image_size);
+  o.patch_size = f.count("patch_size", o.patch_size);
+  o.num_layers = f.depth("num_layers", o.num_layers);
+  o.num_heads = f.count("num_heads", o.num_heads);
+  o.hidden_dim = f.count("hidden_dim", o.hidden_dim);
+  o.mlp_dim = f.count("mlp_dim", o.mlp_dim);
+  o.dropout = f.probability("dropout", o.dropout);
+  o.attention_dropout = f.probability("attention_dropout", o.attention_dropout);
+  o.representation = f.count("representation_size", o.representation);
+  f.divides("num_heads", o.num_heads, "hidden_dim", o.hidden_dim);
+  f.divides("patch_size", o.patch_size, "image_size", o.image_size);
+  return o;
+}
+
+SwinTransformer::Options read_swin(Fields& f) {
+  SwinTransformer::Options o;
+  read_builder(f, o);
+  o.patch_size = read_square(f, "patch_size", o.patch_size);
+  o.window = read_square(f, "window_size", o.window);
+  o.width = f.count("embed_dim", o.width);
+  o.depths = f.counts("depths", o.depths);
+  o.heads = f.counts("num_heads", o.heads);
+  o.mlp_ratio = f.number("mlp_ratio", o.mlp_ratio);
+  o.dropout = f.probability("dropout", o.dropout);
+  o.attention_dropout = f.probability("attention_dropout", o.attention_dropout);
+  o.stochastic_depth = f.probability("stochastic_depth_prob", o.stochastic_depth);
+  if (o.heads.size() != o.depths.size()) f.refuse("num_heads", "has not as many entries as 'depths'");
+  if (o.depths.size() > 16) f.refuse("depths", "has more than 16 stages");
+  std::int64_t width = o.width;
+  for (std::int64_t heads : o.heads) {
+    f.divides("num_heads", heads, "width of its stage", width);
+    width *= 2;
+  }
+  return o;
+}
+
+/// backbone: the block and the layers of a ResNet.
+template <auto make>
+std::shared_ptr<core::Module> made_segmentation(Fields& f) {
+  SegmentationOptions o;
+  read_builder(f, o);
+  f.only("weights_backbone", "null");
+  f.only("aux_loss", "false");
+  const std::string name = f.choice("backbone", "resnet50", {"resnet50", "resnet101"});
+  const Model* backbone = find(name);
+  const Config config = Config::parse(backbone->config);
+  Fields parts(backbone->family->name, config);
+  read_resnet_stages(parts, o.backbone);
+  f.finish();
+  return make(o);
+}
+
+using enum Input;
+using enum Answer;
+
+template <class M, auto read>
+constexpr Family classifier(std::string_view name) {
+  return {name, images, classes, made<M, read>, "num_classes", "in_channels"};
+}
+
+constexpr Family kFamilies[] = {
+    classifier<AlexNet, read_alexnet>("AlexNet"),
+    classifier<VGG, read_vgg>("VGG"),
+    classifier<ResNet, read_resnet>("ResNet"),
+    {"SqueezeNet", images, classes, make_squeezenet, "num_classes", "in_channels"},
+    classifier<DenseNet, read_densenet>("DenseNet"),
+    classifier<GoogLeNet, read_googlenet>("GoogLeNet"),
+    classifier<Inception3, read_inception>("Inception3"),
+    classifier<MobileNetV2, read_mobilenet_v2>("MobileNetV2"),
+    {"MobileNetV3", images, classes, make_mobilenet_v3, "num_classes", "in_channels"},
+    classifier<ShuffleNetV2, read_shufflenet>("ShuffleNetV2"),
+    classifier<EfficientNet, read_efficientnet>("EfficientNet"),
+    classifier<RegNet, read_regnet>("RegNet"),
+    classifier<ConvNeXt, read_convnext>("ConvNeXt"),
+    classifier<VisionTransformer, read_vit>("VisionTransformer"),
+    classifier<SwinTransformer, read_swin>("SwinTransformer"),
+    {"FCN", images, pixels, made_segmentation<make_fcn>, "num_classes", "in_channels"},
+    {"DeepLabV3", images, pixels, made_segmentation<make_deeplabv3>, "num_classes", "in_channels"},
+};
+
+}  // namespace
+
+std::span<const Family> image_families() {
+  return kFamilies;
+}
+
+}  // namespace zoo::detail

@@ -1,0 +1,300 @@
+// Models under Hugging Face's names, by the fields of their config.json, and nanoGPT by its arguments.
+
+#include "zoo/bert.h"
+#include "zoo/family.h"
+#include "zoo/gpt2.h"
+#include "zoo/hf_vit.h"
+#include "zoo/llama.h"
+#include "zoo/nanogpt.h"
+
+namespace zoo::detail {
+namespace {
+
+/// What a config.json has beside the model: files, tokens, generation, initial values.
+void pass_beside(Fields& f) {
+  f.pass({"architectures",
+          "model_type",
+          "torch_dtype",
+          "dtype",
+          "transformers_version",
+          "_name_or_path",
+          "name_or_path",
+          "use_cache",
+          "return_dict",
+          "output_hidden_states",
+          "output_attentions",
+          "chunk_size_feed_forward",
+          "problem_type",
+          "label2id",
+          "initializer_range",
+          "tokenizer_class",
+          "task_specific_params",
+          "gradient_checkpointing",
+          "_attn_implementation",
+          "torchscript",
+          "use_bfloat16",
+          "finetuning_task",
+          "prefix"});
+  f.pass({"bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "decoder_start_token_id",
+          "max_length", "min_length", "do_sample", "temperature", "top_k", "top_p", "repetition_penalty", "num_beams",
+          "length_penalty", "early_stopping", "no_repeat_ngram_size", "num_return_sequences"});
+  f.only("is_encoder_decoder", "false");
+  f.only("is_decoder", "false");
+  f.only("add_cross_attention", "false");
+  f.only("pruned_heads", "{}");
+}
+
+std::string read_activation(Fields& f, std::string_view name, std::string_view fallback) {
+  return f.choice(name, fallback, {"gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"});
+}
+
+/// -1 for a model that pads with no token of its own.
+std::int64_t read_padding(Fields& f, std::int64_t fallback, std::int64_t vocabulary) {
+  const std::int64_t pad = f.count("pad_token_id", f.is_null("pad_token_id") ? -1 : fallback, -1);
+  if (pad >= vocabulary) f.refuse("pad_token_id", "is past the vocabulary");
+  return pad;
+}
+
+std::int64_t read_labels(Fields& f, std::int64_t fallback) {
+  const std::int64_t named = f.members("id2label", 0);
+  return f.count("num_labels", named > 0 ? named : fallback);
+}
+
+GPT2Model::Options read_gpt2(Fields& f) {
+  GPT2Model::Options o;
+  pass_beside(f);
+  f.pass({"n_ctx", "pad_token_id", "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
+          "summary_first_dropout", "id2label", "num_labels"});
+  o.vocab_size = f.count("vocab_size", o.vocab_size);
+  o.n_positions = f.count("n_positions", o.n_positions);
+  o.n_embd = f.count("n_embd", o.n_embd);
+  o.n_layer = f.depth("n_layer", o.n_layer);
+  o.n_head = f.count("n_head", o.n_head);
+  o.n_inner = f.count("n_inner", o.n_inner);
+  o.activation = read_activation(f, "activation_function", o.activation);
+  o.layer_norm_epsilon = f.number("layer_norm_epsilon", o.layer_norm_epsilon);
+  o.resid_pdrop = f.probability("resid_pdrop", o.resid_pdrop);
+  o.embd_pdrop = f.probability("embd_pdrop", o.embd_pdrop);
+  o.attn_pdrop = f.probability("attn_pdrop", o.attn_pdrop);
+  o.scale_attn_weights = f.flag("scale_attn_weights", o.scale_attn_weights);
+  o.scale_attn_by_inverse_layer_idx = f.flag("scale_attn_by_inverse_layer_idx", o.scale_attn_by_inverse_layer_idx);
+  o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
+  f.only("reorder_and_upcast_attn", "false");
+  f.divides("n_head", o.n_head, "n_embd", o.n_embd);
+  return o;
+}
+
+NanoGPT::Options read_nanogpt(Fields& f) {
+  NanoGPT::Options o;
+  o.block_size = f.count("block_size", o.block_size);
+  o.vocab_size = f.count("vocab_size", o.vocab_size);
+  o.n_layer = f.depth("n_layer", o.n_layer);
+  o.n_head = f.count("n_head", o.n_head);
+  o.n_embd = f.count("n_embd", o.n_embd);
+  o.dropout = f.probability("dropout", o.dropout);
+  o.bias = f.flag("bias", o.bias);
+  const bool exact = f.choice("approximate", "none", {"none", "tanh"}) == "none";
+  o.gelu = exact ? core::GeluForm::exact : core::GeluForm::tanh;
+  f.divides("n_head", o.n_head, "n_embd", o.n_embd);
+  return o;
+}
+
+BertOptions read_bert(Fields& f) {
+  BertOptions o;
+  pass_beside(f);
+  f.pass({"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+          "pooler_size_per_head", "pooler_type"});
+  o.vocab_size = f.count("vocab_size", o.vocab_size);
+  o.hidden_size = f.count("hidden_size", o.hidden_size);
+  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
+  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
+  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  o.max_position_embeddings = f.count("max_position_embeddings", o.max_position_embeddings);
+  o.type_vocab_size = f.count("type_vocab_size", o.type_vocab_size);
+  o.num_labels = read_labels(f, o.num_labels);
+  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+  o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
+  o.pad_token_id = read_padding(f, o.pad_token_id, o.vocab_size);
+  o.dropout = f.probability("hidden_dropout_prob", o.dropout);
+  o.attention_dropout = f.probability("attention_probs_dropout_prob", o.attention_dropout);
+  o.classifier_dropout = f.probability("classifier_dropout", o.dropout);
+  o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
+  f.only("position_embedding_type", "\"absolute\"");
+  f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
+  return o;
+}
+
+void read_rotary_object(Fields& f, std::string_view name, RotaryOptions& o) {
+  const auto value = f.value(name);
+  if (!value) return;
+  const Config config = Config::parse(value->text(), name);
+  Fields inner(f.family() + "'s " + std::string(name), config);
+  o.type = inner.choice("type", o.type, {"default", "linear", "llama3"});
+  o.type = inner.choice("rope_type", o.type, {"default", "linear", "llama3"});
+  o.theta = inner.number("rope_theta", o.theta);
+  o.part = inner.probability("partial_rotary_factor", o.part);
+  o.factor = inner.number("factor", o.factor);
+  o.low_freq_factor = inner.number("low_freq_factor", o.low_freq_factor);
+  o.high_freq_factor = inner.number("high_freq_factor", o.high_freq_factor);
+  o.original_max_position_embeddings =
+      inner.count("original_max_position_embeddings", o.original_max_position_embeddings);
+  inner.finish();
+}
+
+/// As release 5 writes them (rope_parameters) and as those before did (rope_theta, rope_scaling).
+RotaryOptions read_rotary(Fields& f, const RotaryOptions& own) {
+  RotaryOptions o = own;
+  o.theta = f.number("rope_theta", o.theta);
+  o.part = f.probability("partial_rotary_factor", o.part);
+  read_rotary_object(f, "rope_scaling", o);
+  read_rotary_object(f, "rope_parameters", o);
+  if (!(o.theta > 0)) f.refuse("rope_theta", "is not above 0");
+  if (!(o.factor > 0)) f.refuse("rope_scaling", "has a factor that is not above 0");
+  return o;
+}
+
+/// Which layers see so many positions and no more.
+void read_windows(Fields& f, LlamaOptions& o, std::int64_t window, std::int64_t first_layer) {
+  std::vector<std::int64_t> windows(static_cast<std::size_t>(o.num_hidden_layers), 0);
+  for (std::int64_t i = first_layer; i < o.num_hidden_layers; ++i) windows[static_cast<std::size_t>(i)] = window;
+  if (const auto types = f.value("layer_types")) {
+    const bool fits = types->root().is(ckpt::JsonView::Kind::array) && types->root().items().size() == windows.size();
+    if (!fits) f.refuse("layer_types", "is no list with an entry for every layer");
+    std::size_t at = 0;
+    for (const ckpt::JsonView& type : types->root().items()) {
+      const std::string_view word = type.is(ckpt::JsonView::Kind::text) ? type.as_text() : "";
+      if (word != "full_attention" && word != "sliding_attention") {
+        f.refuse("layer_types", "has an entry that is neither \"full_attention\" nor \"sliding_attention\"");
+      }
+      windows[at++] = word == "full_attention" ? 0 : window;
+    }
+  }
+  o.windows = std::move(windows);
+}
+
+LlamaOptions read_decoder(Fields& f, LlamaOptions o) {
+  pass_beside(f);
+  f.pass({"max_position_embeddings", "attention_dropout", "id2label", "num_labels"});
+  f.only("pretraining_tp", "1");
+  o.vocab_size = f.count("vocab_size", o.vocab_size);
+  o.hidden_size = f.count("hidden_size", o.hidden_size);
+  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
+  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
+  const std::int64_t groups = o.num_key_value_heads != 0 ? o.num_key_value_heads : o.num_attention_heads;
+  o.num_key_value_heads = f.count("num_key_value_heads", groups);
+  o.head_dim = f.count("head_dim", o.head_dim);
+  o.rms_norm_eps = f.number("rms_norm_eps", o.rms_norm_eps);
+  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+  o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
+  o.pad_token_id = read_padding(f, o.pad_token_id, o.vocab_size);
+  o.rotary = read_rotary(f, o.rotary);
+  if (o.head_dim == 0) f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
+  f.divides("num_key_value_heads", o.num_key_value_heads, "num_attention_heads", o.num_attention_heads);
+  if (o.head_width() % 2 != 0) f.refuse("head_dim", "is odd, and positions turn pairs of values");
+  return o;
+}
+
+LlamaOptions read_llama(Fields& f) {
+  LlamaOptions o = read_decoder(f, {.num_key_value_heads = 0});
+  o.qkv_bias = o.output_bias = f.flag("attention_bias", false);
+  o.mlp_bias = f.flag("mlp_bias", false);
+  return o;
+}
+
+LlamaOptions read_mistral(Fields& f) {
+  LlamaOptions o = read_decoder(f, {.intermediate_size = 14336, .num_key_value_heads = 8, .kind = "Mistral"});
+  read_windows(f, o, f.count("sliding_window", f.is_null("sliding_window") ? 0 : 4096), 0);
+  return o;
+}
+
+/// Windows of Qwen's decoders: from a layer on, where they are used at all.
+void read_late_windows(Fields& f, LlamaOptions& o) {
+  const std::int64_t window = f.count("sliding_window", f.is_null("sliding_window") ? 0 : 4096);
+  const std::int64_t first = f.count("max_window_layers", 28, 0);
+  read_windows(f, o, f.flag("use_sliding_window", false) ? window : 0, first);
+}
+
+LlamaOptions read_qwen2(Fields& f) {
+  LlamaOptions o =
+      read_decoder(f, {.vocab_size = 151936, .intermediate_size = 22016, .kind = "Qwen2", .qkv_bias = true});
+  read_late_windows(f, o);
+  return o;
+}
+
+LlamaOptions read_qwen3(Fields& f) {
+  LlamaOptions o =
+      read_decoder(f, {.vocab_size = 151936, .intermediate_size = 22016, .head_dim = 128, .kind = "Qwen3"});
+  o.qkv_bias = o.output_bias = f.flag("attention_bias", false);
+  o.head_norm = true;
+  read_late_windows(f, o);
+  return o;
+}
+
+LlamaOptions read_phi3(Fields& f) {
+  f.pass({"original_max_position_embeddings", "embd_pdrop"});
+  LlamaOptions o = read_decoder(f, {.vocab_size = 32064,
+                                    .hidden_size = 3072,
+                                    .intermediate_size = 8192,
+                                    .num_key_value_heads = 0,
+                                    .rms_norm_eps = 1e-5,
+                                    .pad_token_id = 32000,
+                                    .kind = "Phi3",
+                                    .fused = true});
+  o.resid_pdrop = f.probability("resid_pdrop", 0);
+  read_windows(f, o, f.count("sliding_window", 0), 0);
+  return o;
+}
+
+HFViTOptions read_hf_vit(Fields& f) {
+  HFViTOptions o;
+  pass_beside(f);
+  f.pass({"encoder_stride"});
+  o.image_size = f.count("image_size", o.image_size);
+  o.patch_size = f.count("patch_size", o.patch_size);
+  o.hidden_size = f.count("hidden_size", o.hidden_size);
+  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
+  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
+  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  o.num_labels = read_labels(f, o.num_labels);
+  o.in_channels = f.count("num_channels", o.in_channels);
+  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+  o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
+  o.qkv_bias = f.flag("qkv_bias", o.qkv_bias);
+  o.dropout = f.probability("hidden_dropout_prob", o.dropout);
+  o.attention_dropout = f.probability("attention_probs_dropout_prob", o.attention_dropout);
+  o.pooler_size = f.count("pooler_output_size", o.pooler_size);
+  o.pooler_act = read_activation(f, "pooler_act", o.pooler_act);
+  f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
+  f.divides("patch_size", o.patch_size, "image_size", o.image_size);
+  return o;
+}
+
+using enum Input;
+using enum Answer;
+
+constexpr Family kFamilies[] = {
+    {"GPT2LMHeadModel", tokens, next_token, made<GPT2LMHeadModel, read_gpt2>, "vocab_size"},
+    {"GPT2Model", tokens, values, made<GPT2Model, read_gpt2>},
+    {"GPT", tokens, next_token, made<NanoGPT, read_nanogpt>, "vocab_size"},
+    {"BertModel", tokens, values, made<BertModel, read_bert>},
+    {"BertForMaskedLM", tokens, hidden_tokens, made<BertForMaskedLM, read_bert>, "vocab_size"},
+    {"BertForPreTraining", tokens, hidden_tokens, made<BertForPreTraining, read_bert>, "vocab_size"},
+    {"BertForSequenceClassification", tokens, classes, made<BertForSequenceClassification, read_bert>, "num_labels"},
+    {"LlamaForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_llama>, "vocab_size"},
+    {"MistralForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_mistral>, "vocab_size"},
+    {"Qwen2ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen2>, "vocab_size"},
+    {"Qwen3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen3>, "vocab_size"},
+    {"Phi3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_phi3>, "vocab_size"},
+    {"ViTModel", images, values, made<HFViTModel, read_hf_vit>, {}, "num_channels", {}, "ViTForImageClassification"},
+    {"ViTForImageClassification", images, classes, made<HFViTForImageClassification, read_hf_vit>, "num_labels",
+     "num_channels"},
+};
+
+}  // namespace
+
+std::span<const Family> language_families() {
+  return kFamilies;
+}
+
+}  // namespace zoo::detail

@@ -1,0 +1,202 @@
+#include "zoo/from_folder.h"
+
+#include <fstream>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/open_save.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "libcore/tensor/factory.h"
+
+namespace zoo {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+/// What a model_type without "architectures" stands for.
+constexpr std::pair<std::string_view, std::string_view> kUsualHeads[] = {
+    {"gpt2", "GPT2LMHeadModel"},   {"bert", "BertModel"},
+    {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"},   {"vit", "ViTForImageClassification"},
+};
+
+/// timm's names of models that have another name here. A tag behind a dot says which weights.
+constexpr std::pair<std::string_view, std::string_view> kTimm[] = {
+    {"vit_base_patch16_224", "vit_b_16"},
+    {"vit_base_patch32_224", "vit_b_32"},
+    {"vit_large_patch16_224", "vit_l_16"},
+    {"vit_large_patch32_224", "vit_l_32"},
+    {"mobilenetv2_100", "mobilenet_v2"},
+    {"mobilenetv3_small_100", "mobilenet_v3_small"},
+    {"mobilenetv3_large_100", "mobilenet_v3_large"},
+    {"swin_tiny_patch4_window7_224", "swin_t"},
+    {"swin_small_patch4_window7_224", "swin_s"},
+    {"swin_base_patch4_window7_224", "swin_b"},
+    {"regnety_004", "regnet_y_400mf"},
+    {"regnety_008", "regnet_y_800mf"},
+    {"regnety_016", "regnet_y_1_6gf"},
+    {"regnety_032", "regnet_y_3_2gf"},
+    {"regnetx_004", "regnet_x_400mf"},
+    {"regnetx_008", "regnet_x_800mf"},
+    {"regnetx_016", "regnet_x_1_6gf"},
+    {"regnetx_032", "regnet_x_3_2gf"},
+};
+
+std::string family_names() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.name);
+  return core::join(names, ", ");
+}
+
+[[noreturn]] void refuse_family(const std::string& name) {
+  throw Error(ErrorCode::unsupported,
+              "config.json is of the family " + core::quote(name) + ", which is not here; there are " + family_names());
+}
+
+/// The first text of the list "architectures"; "" without one.
+std::string first_architecture(const Config& config) {
+  const std::string* json = config.json_of("architectures");
+  if (json == nullptr) return "";
+  const auto list = ckpt::JsonDocument::parse(std::string_view(*json), {.what = "field 'architectures'"});
+  if (!list.root().is(ckpt::JsonView::Kind::array) || list.root().items().empty()) return "";
+  const ckpt::JsonView first = list.root().items()[0];
+  return first.is(ckpt::JsonView::Kind::text) ? std::string(first.as_text()) : "";
+}
+
+/// timm: {"architecture": "resnet50", "num_classes": 10, "model_args": {...}, "pretrained_cfg": {...}}.
+FolderConfig timm_config(const std::string& architecture, const Config& file) {
+  std::string name = architecture.substr(0, architecture.find('.'));
+  for (const auto& [timm, ours] : kTimm) {
+    if (name == timm) name = ours;
+  }
+  if (find(name) == nullptr) refuse_family(architecture);
+  Config asked;
+  if (const std::string* classes = file.json_of("num_classes")) asked.set("num_classes", *classes);
+  if (const std::string* arguments = file.json_of("model_args")) {
+    asked = asked.with(Config::parse(*arguments, "field 'model_args'"));
+  }
+  auto [family, config] = resolve(name, asked);
+  return {family, std::move(config)};
+}
+
+FolderConfig config_in(const Config& file) {
+  if (const auto named = file.text_of("family")) {
+    if (find(*named) == nullptr && find_family(*named) == nullptr) refuse_family(*named);
+    Config asked = file;
+    asked.set("family", "null");
+    auto [family, config] = resolve(*named, asked);
+    return {family, std::move(config)};
+  }
+  if (const auto timm = file.text_of("architecture")) return timm_config(*timm, file);
+  std::string name = first_architecture(file);
+  const std::string type = file.text_of("model_type").value_or("");
+  for (const auto& [known, head] : kUsualHeads) {
+    if (name.empty() && type == known) name = head;
+  }
+  if (name.empty() && type.empty()) {
+    throw Error(ErrorCode::unsupported,
+                "config.json names no model: it has none of the fields 'architectures', 'model_type', 'architecture' "
+                "and 'family'");
+  }
+  const Family* family = find_family(name);
+  if (family == nullptr) refuse_family(name.empty() ? type : name);
+  return {family, file};
+}
+
+/// Tensors made in this scope are of this dtype, or have shapes and no memory.
+class MadeAs {
+ public:
+  explicit MadeAs(core::DType dtype) { core::set_default_dtype(dtype); }
+  explicit MadeAs(core::Device device) { core::set_default_device(device); }
+  ~MadeAs() {
+    core::set_default_dtype(dtype_);
+    core::set_default_device(device_);
+  }
+  MadeAs(const MadeAs&) = delete;
+  MadeAs& operator=(const MadeAs&) = delete;
+
+ private:
+  core::DType dtype_ = core::default_dtype();
+  core::Device device_ = core::default_device();
+};
+
+/// The floating dtype that most bytes of the weights have.
+core::DType dtype_of(const ckpt::Checkpoint& weights) {
+  std::uint64_t most = 0, sums[3] = {};
+  core::DType found = core::DType::f32;
+  constexpr core::DType kKnown[] = {core::DType::f32, core::DType::f16, core::DType::bf16};
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(weights.root)) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (named.entry->dtype != kKnown[i]) continue;
+      sums[i] += static_cast<std::uint64_t>(named.entry->numel());
+      if (sums[i] > most) most = sums[i], found = kKnown[i];
+    }
+  }
+  return found;
+}
+
+/// Bytes that the kernel can give without swapping; nullopt where it does not say.
+std::optional<std::uint64_t> free_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  std::uint64_t kilobytes = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+  }
+  return std::nullopt;
+}
+
+void check_memory(const Family& family, const Config& config, core::DType dtype) {
+  std::uint64_t elements = 0;
+  {
+    const MadeAs scope{core::Device("meta")};
+    for (const core::Tensor& parameter : build(family, config)->parameters()) {
+      elements += static_cast<std::uint64_t>(parameter.numel());
+    }
+  }
+  const std::uint64_t bytes = elements * static_cast<std::uint64_t>(core::bit_width(dtype)) / 8;
+  const std::optional<std::uint64_t> free = free_memory();
+  if (!free || bytes <= *free) return;
+  throw Error(ErrorCode::device, "its " + core::format_count(elements) + " parameters need " +
+                                     core::format_size(bytes) + " in " + std::string(core::name(dtype)) + ", and " +
+                                     core::format_size(*free) + " of memory are free");
+}
+
+}  // namespace
+
+FolderConfig folder_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  return core::with_context(folder.string(), [&] {
+    if (!std::filesystem::exists(file)) {
+      throw Error(ErrorCode::unsupported, "the folder has no config.json, which says what model its weights are of");
+    }
+    return config_in(Config::read(file));
+  });
+}
+
+FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions& options) {
+  FolderConfig said = folder_config(folder);
+  return core::with_context(folder.string(), [&] {
+    FolderModel made;
+    made.family = said.family;
+    made.config = said.config.with(options.config);
+    ckpt::OpenOptions open = options.load.open;
+    open.foreign_objects = true;
+    made.dtype = options.dtype ? *options.dtype : dtype_of(ckpt::open(folder, open));
+    check_memory(*made.family, made.config, made.dtype);
+    {
+      const MadeAs scope{made.dtype};
+      made.model = build(*made.family, made.config);
+    }
+    load_into(*made.model, made.family->name, folder, options.load, &made.notes);
+    made.model->eval();
+    return made;
+  });
+}
+
+}  // namespace zoo
