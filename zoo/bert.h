@@ -1,5 +1,6 @@
 #pragma once
-// BERT and three of its heads, under Hugging Face's names. Source: Devlin, Chang, Lee, Toutanova 2018.
+// BERT and RoBERTa with some of their heads, under Hugging Face's names. Sources: Devlin, Chang, Lee, Toutanova 2018;
+// Liu et al. 2019.
 // Thread safety: as core::Module. Use: zoo::BertModel net({}); core::Tensor states = net(tokens);
 
 #include <cstdint>
@@ -32,6 +33,9 @@ struct BertOptions {
   double attention_dropout = 0.1;
   double classifier_dropout = 0.1;
   bool tie_word_embeddings = true;
+  /// What the names of classes begin with. "Roberta" counts positions from behind the padding token, and leaves padding
+  /// at its own.
+  std::string kind = "Bert";
 };
 
 /// What accompanies the tokens.
@@ -43,18 +47,25 @@ struct BertInputs {
 namespace bert {
 
 struct BertEmbeddings : core::ModuleOf<BertEmbeddings> {
+  std::string kind;
   core::Embedding word_embeddings, position_embeddings, token_type_embeddings;
   core::LayerNorm norm;
   core::Dropout dropout;
   core::Tensor position_ids, token_type_ids;  ///< (1, max_position_embeddings), not in files
   explicit BertEmbeddings(const BertOptions& o);
+  std::string class_name() const override { return kind + "Embeddings"; }
   void members(core::Members& m) override;
   core::Tensor forward(const core::Tensor& tokens, const core::Tensor& token_types);
+
+ private:
+  core::Tensor positions(const core::Tensor& tokens) const;
 };
 
 struct BertEncoder : core::ModuleOf<BertEncoder> {
+  std::string kind;
   core::ModuleList layer;
   explicit BertEncoder(const BertOptions& o);
+  std::string class_name() const override { return kind + "Encoder"; }
   void members(core::Members& m) override { m.child("layer", layer); }
   /// bias: added to the scores, or undefined.
   core::Tensor forward(const core::Tensor& x, const core::Tensor& bias);
@@ -62,9 +73,11 @@ struct BertEncoder : core::ModuleOf<BertEncoder> {
 
 /// The state of the first token through a linear layer. (n, t, hidden) -> (n, hidden).
 struct BertPooler : core::ModuleOf<BertPooler> {
+  std::string kind;
   core::Linear dense;
   core::Tanh activation;
-  explicit BertPooler(const BertOptions& o) : dense(o.hidden_size, o.hidden_size) {}
+  explicit BertPooler(const BertOptions& o) : kind(o.kind), dense(o.hidden_size, o.hidden_size) {}
+  std::string class_name() const override { return kind + "Pooler"; }
   void members(core::Members& m) override { m.child("dense", dense).child("activation", activation); }
   core::Tensor forward(const core::Tensor& x) { return activation(dense(x.select(1, 0))); }
 };
@@ -107,11 +120,13 @@ struct BertPreTrainingHeads : core::ModuleOf<BertPreTrainingHeads> {
 }  // namespace bert
 
 struct BertModel : core::ModuleOf<BertModel> {
+  std::string kind;
   bert::BertEmbeddings embeddings;
   bert::BertEncoder encoder;
   std::shared_ptr<bert::BertPooler> pooler;  ///< absent in models that do not read it
 
   explicit BertModel(const BertOptions& o, bool pooling = true);
+  std::string class_name() const override { return kind + "Model"; }
   void members(core::Members& m) override;
   /// tokens (n, t), int64 -> states (n, t, hidden_size).
   core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
@@ -147,6 +162,51 @@ struct BertForSequenceClassification : core::ModuleOf<BertForSequenceClassificat
   void members(core::Members& m) override {
     m.child("bert", bert).child("dropout", dropout).child("classifier", classifier);
   }
+  core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+};
+
+namespace roberta {
+
+/// (n, t, hidden) -> logits of each token (n, t, vocab_size).
+struct RobertaLMHead : core::ModuleOf<RobertaLMHead> {
+  core::Parameter bias;  ///< that of the decoder
+  core::Linear dense;
+  core::LayerNorm layer_norm;
+  core::Linear decoder;  ///< its weight is that of the word embeddings, unless they are not tied
+  RobertaLMHead(const BertOptions& o, const core::Parameter& words);
+  void members(core::Members& m) override;
+  core::Tensor forward(const core::Tensor& x);
+};
+
+/// Reads the first token. (n, t, hidden) -> logits (n, num_labels).
+struct RobertaClassificationHead : core::ModuleOf<RobertaClassificationHead> {
+  core::Linear dense;
+  core::Dropout dropout;
+  core::Linear out_proj;
+  explicit RobertaClassificationHead(const BertOptions& o);
+  void members(core::Members& m) override {
+    m.child("dense", dense).child("dropout", dropout).child("out_proj", out_proj);
+  }
+  core::Tensor forward(const core::Tensor& x);
+};
+
+}  // namespace roberta
+
+/// tokens (n, t) -> logits of each token (n, t, vocab_size). REQUIRES: options of kind "Roberta".
+struct RobertaForMaskedLM : core::ModuleOf<RobertaForMaskedLM> {
+  BertModel roberta;
+  zoo::roberta::RobertaLMHead lm_head;
+  explicit RobertaForMaskedLM(const BertOptions& o);
+  void members(core::Members& m) override { m.child("roberta", roberta).child("lm_head", lm_head); }
+  core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+};
+
+/// tokens (n, t) -> logits (n, num_labels). REQUIRES: options of kind "Roberta".
+struct RobertaForSequenceClassification : core::ModuleOf<RobertaForSequenceClassification> {
+  BertModel roberta;
+  zoo::roberta::RobertaClassificationHead classifier;
+  explicit RobertaForSequenceClassification(const BertOptions& o);
+  void members(core::Members& m) override { m.child("roberta", roberta).child("classifier", classifier); }
   core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
 };
 

@@ -115,7 +115,7 @@ std::optional<JsonDocument> Fields::take(std::string_view name) {
 
 void Fields::mistaken(std::string_view name, const std::string& wanted) const {
   throw Error(ErrorCode::usage, "field '" + std::string(name) + "' of " + family_ + " has to be " + wanted + ", not " +
-                                    *config_.json_of(name));
+                                    core::quote(*config_.json_of(name), 60));
 }
 
 void Fields::refuse(std::string_view name, const std::string& why) const {

@@ -2,6 +2,7 @@
 
 #include "libcore/base/error.h"
 #include "zoo/gpt2.h"
+#include "zoo/gpt_neox.h"
 #include "zoo/llama.h"
 #include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
@@ -20,8 +21,8 @@ bool as_known(core::Module& model, const Use& use) {
     return typed != nullptr;
   };
   return attempt(dynamic_cast<NanoGPT*>(&model)) || attempt(dynamic_cast<GPT2LMHeadModel*>(&model)) ||
-         attempt(dynamic_cast<LlamaForCausalLM*>(&model)) || attempt(dynamic_cast<CharLSTM*>(&model)) ||
-         attempt(dynamic_cast<CharGRU*>(&model));
+         attempt(dynamic_cast<LlamaForCausalLM*>(&model)) || attempt(dynamic_cast<GPTNeoXForCausalLM*>(&model)) ||
+         attempt(dynamic_cast<CharLSTM*>(&model)) || attempt(dynamic_cast<CharGRU*>(&model));
 }
 
 std::int64_t positions_of(const NanoGPT& model) {

@@ -23,8 +23,8 @@ struct DecoderCache {
 
 class Decoder {
  public:
-  /// For NanoGPT, GPT2LMHeadModel, LlamaForCausalLM, CharLSTM and CharGRU, which has to outlive it; Error(usage) for
-  /// any other model.
+  /// For NanoGPT, GPT2LMHeadModel, LlamaForCausalLM, GPTNeoXForCausalLM, CharLSTM and CharGRU, which has to outlive it;
+  /// Error(usage) for any other model.
   explicit Decoder(core::Module& model);
 
   /// Logits of the token behind `tokens` (n, t): (n, vocabulary). What a call before was given is not read again, so

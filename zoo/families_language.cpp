@@ -1,8 +1,10 @@
 // Models under Hugging Face's names, by the fields of their config.json, and nanoGPT by its arguments.
 
 #include "zoo/bert.h"
+#include "zoo/distilbert.h"
 #include "zoo/family.h"
 #include "zoo/gpt2.h"
+#include "zoo/gpt_neox.h"
 #include "zoo/hf_vit.h"
 #include "zoo/llama.h"
 #include "zoo/nanogpt.h"
@@ -99,8 +101,7 @@ NanoGPT::Options read_nanogpt(Fields& f) {
   return o;
 }
 
-BertOptions read_bert(Fields& f) {
-  BertOptions o;
+BertOptions read_encoder(Fields& f, BertOptions o) {
   pass_beside(f);
   f.pass({"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
           "pooler_size_per_head", "pooler_type"});
@@ -121,6 +122,37 @@ BertOptions read_bert(Fields& f) {
   o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
   f.only("position_embedding_type", "\"absolute\"");
   f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
+  return o;
+}
+
+BertOptions read_bert(Fields& f) {
+  return read_encoder(f, {});
+}
+
+BertOptions read_roberta(Fields& f) {
+  BertOptions o = read_encoder(f, {.vocab_size = 50265, .pad_token_id = 1, .kind = "Roberta"});
+  if (o.pad_token_id < 0) f.refuse("pad_token_id", "is null, and positions are counted from it");
+  return o;
+}
+
+DistilBertOptions read_distilbert(Fields& f) {
+  DistilBertOptions o;
+  pass_beside(f);
+  f.pass({"qa_dropout", "sinusoidal_pos_embds"});  // the table of positions is in the weights either way
+  o.vocab_size = f.count("vocab_size", o.vocab_size);
+  o.max_position_embeddings = f.count("max_position_embeddings", o.max_position_embeddings);
+  o.n_layers = f.depth("n_layers", o.n_layers);
+  o.n_heads = f.count("n_heads", o.n_heads);
+  o.dim = f.count("dim", o.dim);
+  o.hidden_dim = f.count("hidden_dim", o.hidden_dim);
+  o.dropout = f.probability("dropout", o.dropout);
+  o.attention_dropout = f.probability("attention_dropout", o.attention_dropout);
+  o.seq_classif_dropout = f.probability("seq_classif_dropout", o.seq_classif_dropout);
+  o.activation = read_activation(f, "activation", o.activation);
+  o.pad_token_id = read_padding(f, o.pad_token_id, o.vocab_size);
+  o.num_labels = read_labels(f, o.num_labels);
+  o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
+  f.divides("n_heads", o.n_heads, "dim", o.dim);
   return o;
 }
 
@@ -199,6 +231,29 @@ LlamaOptions read_llama(Fields& f) {
   LlamaOptions o = read_decoder(f, {.num_key_value_heads = 0});
   o.qkv_bias = o.output_bias = f.flag("attention_bias", false);
   o.mlp_bias = f.flag("mlp_bias", false);
+  return o;
+}
+
+GPTNeoXOptions read_gpt_neox(Fields& f) {
+  GPTNeoXOptions o;
+  pass_beside(f);
+  f.pass({"max_position_embeddings", "classifier_dropout", "pad_token_id", "id2label", "num_labels"});
+  o.vocab_size = f.count("vocab_size", o.vocab_size);
+  o.hidden_size = f.count("hidden_size", o.hidden_size);
+  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
+  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
+  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+  o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
+  o.hidden_dropout = f.probability("hidden_dropout", o.hidden_dropout);
+  o.attention_dropout = f.probability("attention_dropout", o.attention_dropout);
+  o.attention_bias = f.flag("attention_bias", o.attention_bias);
+  o.use_parallel_residual = f.flag("use_parallel_residual", o.use_parallel_residual);
+  o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
+  o.rotary.part = f.probability("rotary_pct", o.rotary.part);  // the names before release 5
+  o.rotary.theta = f.number("rotary_emb_base", o.rotary.theta);
+  o.rotary = read_rotary(f, o.rotary);
+  f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
   return o;
 }
 
@@ -282,6 +337,15 @@ constexpr Family kFamilies[] = {
     {"BertForPreTraining", tokens, hidden_tokens, made<BertForPreTraining, read_bert>, "vocab_size"},
     {"BertForSequenceClassification", tokens, classes, made<BertForSequenceClassification, read_bert>, "num_labels"},
     {"LlamaForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_llama>, "vocab_size"},
+    {"RobertaModel", tokens, values, made<BertModel, read_roberta>},
+    {"RobertaForMaskedLM", tokens, hidden_tokens, made<RobertaForMaskedLM, read_roberta>, "vocab_size"},
+    {"RobertaForSequenceClassification", tokens, classes, made<RobertaForSequenceClassification, read_roberta>,
+     "num_labels"},
+    {"DistilBertModel", tokens, values, made<DistilBertModel, read_distilbert>},
+    {"DistilBertForMaskedLM", tokens, hidden_tokens, made<DistilBertForMaskedLM, read_distilbert>, "vocab_size"},
+    {"DistilBertForSequenceClassification", tokens, classes, made<DistilBertForSequenceClassification, read_distilbert>,
+     "num_labels"},
+    {"GPTNeoXForCausalLM", tokens, next_token, made<GPTNeoXForCausalLM, read_gpt_neox>, "vocab_size"},
     {"MistralForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_mistral>, "vocab_size"},
     {"Qwen2ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen2>, "vocab_size"},
     {"Qwen3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen3>, "vocab_size"},

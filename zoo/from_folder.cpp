@@ -19,10 +19,12 @@ using core::ErrorCode;
 
 /// What a model_type without "architectures" stands for.
 constexpr std::pair<std::string_view, std::string_view> kUsualHeads[] = {
-    {"gpt2", "GPT2LMHeadModel"},   {"bert", "BertModel"},
-    {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"},
-    {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
-    {"phi3", "Phi3ForCausalLM"},   {"vit", "ViTForImageClassification"},
+    {"gpt2", "GPT2LMHeadModel"},          {"bert", "BertModel"},
+    {"roberta", "RobertaModel"},          {"distilbert", "DistilBertModel"},
+    {"gpt_neox", "GPTNeoXForCausalLM"},   {"llama", "LlamaForCausalLM"},
+    {"mistral", "MistralForCausalLM"},    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},        {"phi3", "Phi3ForCausalLM"},
+    {"vit", "ViTForImageClassification"},
 };
 
 /// timm's names of models that have another name here. A tag behind a dot says which weights.

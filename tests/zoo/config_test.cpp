@@ -1,0 +1,149 @@
+#include "zoo/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "libckpt/bridge.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/tensor/random.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_dir.h"
+#include "zoo/family.h"
+#include "zoo/from_folder.h"
+
+namespace {
+
+using testing::HasSubstr;
+using zoo::Config;
+
+/// What is said of building `family` from `json`; "" when it is built.
+std::string fault(const std::string& family, const std::string& json) {
+  try {
+    zoo::make(family, Config::parse(json));
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+TEST(ZooConfig, FieldsOfTheCallerStandOverThoseOfAKnownModel) {
+  auto net = zoo::make("resnet18", Config::parse(R"({"layers": [1, 1, 1, 1], "num_classes": 3})"));
+  EXPECT_EQ(net->parameter("fc.weight").sizes(), (core::Shape{3, 512}));
+  EXPECT_EQ(net->state_dict().keys().size(), 74U);
+}
+
+TEST(ZooConfig, RefusesAFieldByItsName) {
+  EXPECT_EQ(fault("AlexNet", R"({"num_clases": 3})"), "field 'num_clases' of AlexNet is not known here");
+  EXPECT_EQ(
+      fault("LlamaForCausalLM", R"({"hidden_act": "relu2"})"),
+      "field 'hidden_act' of LlamaForCausalLM is \"relu2\", and only \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", "
+      "\"relu\", \"silu\", \"swish\" and \"tanh\" are here");
+  EXPECT_EQ(fault("BertModel", R"({"is_decoder": true})"),
+            "field 'is_decoder' of BertModel is true, and only false is here");
+  EXPECT_EQ(fault("LlamaForCausalLM", R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}})"),
+            "field 'rope_type' of LlamaForCausalLM's rope_scaling is \"yarn\", and only \"default\", \"linear\" and "
+            "\"llama3\" are here");
+}
+
+TEST(ZooConfig, RefusesValuesThatCannotBe) {
+  EXPECT_EQ(fault("MLP", R"({"hidden": "many"})"),
+            "field 'hidden' of MLP has to be a whole number from 1 to 2147483647, not '\"many\"'");
+  EXPECT_EQ(fault("GPT", R"({"n_layer": 100000000})"),
+            "field 'n_layer' of GPT has to be a whole number from 1 to 10000, not '100000000'");
+  EXPECT_EQ(fault("GPT2Model", R"({"n_embd": 10, "n_head": 3})"),
+            "field 'n_head' of GPT2Model is 3, which does not divide 'n_embd', 10");
+  EXPECT_EQ(fault("GPT2Model", R"({"resid_pdrop": 1.5})"),
+            "field 'resid_pdrop' of GPT2Model has to be a number from 0 to 1, not '1.5'");
+  EXPECT_EQ(fault("SwinTransformer", R"({"window_size": [7, 5]})"),
+            "field 'window_size' of SwinTransformer has two different sides, and only squares are here");
+}
+
+TEST(ZooConfig, NullIsAsIfTheFieldWereNotThere) {
+  EXPECT_EQ(fault("MLP", R"({"inputs": null, "anything": null})"), "");
+}
+
+TEST(ZooConfig, AFamilyThatIsNotHereNamesWhatIsNear) {
+  EXPECT_THAT(fault("LlamaForSequenceClassification", "{}"), HasSubstr("there are LlamaForCausalLM"));
+}
+
+/// A folder as Hugging Face publishes them.
+class ZooFolder : public ::testing::Test {
+ protected:
+  void config(const std::string& json) const { std::ofstream(dir_.path() / "config.json") << json; }
+  std::string refusal() const {
+    try {
+      zoo::from_folder(dir_.path());
+    } catch (const core::Error& error) {
+      return error.message();
+    }
+    return "";
+  }
+  test::TempDir dir_;
+  const std::string llama_ =
+      R"("vocab_size": 19, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2)";
+};
+
+TEST_F(ZooFolder, HasItsModelWithItsWeights) {
+  config(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32", )" + llama_ + "}");
+  auto net = zoo::make("LlamaForCausalLM", Config::parse("{" + llama_ + "}"));
+  ckpt::save(net->state_dict(), dir_.path() / "model.safetensors");
+  zoo::FolderModel made = zoo::from_folder(dir_.path());
+  EXPECT_EQ(made.family->name, "LlamaForCausalLM");
+  EXPECT_EQ(made.dtype, core::DType::f32);
+  core::Tensor tokens = core::randint(0, 19, {1, 5});
+  EXPECT_TRUE(core::equal(made.model->call(tokens), net->call(tokens)));
+}
+
+TEST_F(ZooFolder, KeepsTheDTypeOfTheWeights) {
+  config(R"({"model_type": "llama", )" + llama_ + "}");
+  auto net = zoo::make("LlamaForCausalLM", Config::parse("{" + llama_ + "}"));
+  net->to(core::DType::bf16);
+  ckpt::save(net->state_dict(), dir_.path() / "model.safetensors");
+  zoo::FolderModel made = zoo::from_folder(dir_.path());
+  EXPECT_EQ(made.dtype, core::DType::bf16);
+  for (const auto& [name, parameter] : made.model->named_parameters()) {
+    EXPECT_EQ(parameter.dtype(), core::DType::bf16) << name;
+  }
+  EXPECT_EQ(made.model->buffer("model.rotary_emb.inv_freq").dtype(), core::DType::f32);
+  EXPECT_EQ(made.model->call(core::randint(0, 19, {1, 5})).dtype(), core::DType::bf16);
+  EXPECT_EQ(core::default_dtype(), core::DType::f32);
+  EXPECT_EQ(zoo::from_folder(dir_.path(), {.dtype = core::DType::f32}).dtype, core::DType::f32);
+}
+
+TEST_F(ZooFolder, TakesTimmsNamesAndArguments) {
+  config(R"({"architecture": "resnet18.a1_in1k", "num_classes": 5, "num_features": 512})");
+  ckpt::save(zoo::make("resnet18", {.num_classes = 5})->state_dict(), dir_.path() / "model.safetensors");
+  zoo::FolderModel made = zoo::from_folder(dir_.path());
+  EXPECT_EQ(made.family->name, "ResNet");
+  EXPECT_EQ(made.model->parameter("fc.weight").size(0), 5);
+}
+
+TEST_F(ZooFolder, MayNameAFamilyOfTheZoo) {
+  config(R"({"family": "CharLSTM", "vocabulary": 7, "layers": 2})");
+  ckpt::save(zoo::make("CharLSTM", Config::parse(R"({"vocabulary": 7, "layers": 2})"))->state_dict(),
+             dir_.path() / "net.pth");
+  EXPECT_EQ(zoo::from_folder(dir_.path()).model->parameter("embedding.weight").size(0), 7);
+}
+
+TEST_F(ZooFolder, SaysWhatIsMissing) {
+  EXPECT_EQ(refusal(), "the folder has no config.json, which says what model its weights are of");
+  config("{}");
+  EXPECT_THAT(refusal(), HasSubstr("config.json names no model"));
+  config(R"({"architectures": ["T5ForConditionalGeneration"]})");
+  EXPECT_THAT(refusal(), HasSubstr("of the family 'T5ForConditionalGeneration', which is not here; there are"));
+  config(R"({"model_type": "llama", )" + llama_ + "}");
+  EXPECT_NE(refusal(), "");
+}
+
+TEST_F(ZooFolder, SaysHowMuchMemoryAModelNeeds) {
+  config(R"({"model_type": "llama", "hidden_size": 65536, "intermediate_size": 262144, "num_hidden_layers": 1000})");
+  ckpt::save(zoo::make("LlamaForCausalLM", Config::parse("{" + llama_ + "}"))->state_dict(),
+             dir_.path() / "model.safetensors");
+  EXPECT_THAT(refusal(), HasSubstr("parameters need"));
+  EXPECT_THAT(refusal(), HasSubstr("of memory are free"));
+}
+
+}  // namespace
