@@ -1,6 +1,7 @@
 // Models under Hugging Face's names, by the fields of their config.json, and nanoGPT by its arguments.
 
 #include "zoo/bert.h"
+#include "zoo/convnextv2.h"
 #include "zoo/distilbert.h"
 #include "zoo/family.h"
 #include "zoo/gpt2.h"
@@ -301,8 +302,7 @@ LlamaOptions read_phi3(Fields& f) {
   return o;
 }
 
-HFViTOptions read_hf_vit(Fields& f) {
-  HFViTOptions o;
+HFViTOptions read_image_encoder(Fields& f, HFViTOptions o) {
   pass_beside(f);
   f.pass({"encoder_stride"});
   o.image_size = f.count("image_size", o.image_size);
@@ -322,6 +322,33 @@ HFViTOptions read_hf_vit(Fields& f) {
   o.pooler_act = read_activation(f, "pooler_act", o.pooler_act);
   f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
   f.divides("patch_size", o.patch_size, "image_size", o.image_size);
+  return o;
+}
+
+HFViTOptions read_hf_vit(Fields& f) {
+  return read_image_encoder(f, {});
+}
+
+HFViTOptions read_deit(Fields& f) {
+  return read_image_encoder(f, {.kind = "DeiT"});
+}
+
+ConvNextV2Options read_convnextv2(Fields& f) {
+  ConvNextV2Options o;
+  pass_beside(f);
+  f.pass({"image_size", "stage_names", "out_features", "out_indices"});
+  o.num_channels = f.count("num_channels", o.num_channels);
+  o.patch_size = f.count("patch_size", o.patch_size);
+  o.hidden_sizes = f.counts("hidden_sizes", o.hidden_sizes);
+  o.depths = f.counts("depths", o.depths);
+  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+  o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
+  o.drop_path_rate = f.probability("drop_path_rate", o.drop_path_rate);
+  o.num_labels = read_labels(f, o.num_labels);
+  const std::int64_t stages = f.count("num_stages", static_cast<std::int64_t>(o.depths.size()));
+  if (static_cast<std::size_t>(stages) != o.depths.size() || o.depths.size() != o.hidden_sizes.size()) {
+    f.refuse("num_stages", "is not the number of 'depths' and of 'hidden_sizes'");
+  }
   return o;
 }
 
@@ -351,6 +378,13 @@ constexpr Family kFamilies[] = {
     {"Qwen3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen3>, "vocab_size"},
     {"Phi3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_phi3>, "vocab_size"},
     {"ViTModel", images, values, made<HFViTModel, read_hf_vit>, {}, "num_channels", {}, "ViTForImageClassification"},
+    {"DeiTModel", images, values, made<HFViTModel, read_deit>, {}, "num_channels"},
+    {"DeiTForImageClassification", images, classes, made<DeiTForImageClassification, read_deit>, "num_labels",
+     "num_channels"},
+    {"DeiTForImageClassificationWithTeacher", images, classes, made<DeiTForImageClassificationWithTeacher, read_deit>,
+     "num_labels", "num_channels"},
+    {"ConvNextV2ForImageClassification", images, classes, made<ConvNextV2ForImageClassification, read_convnextv2>,
+     "num_labels", "num_channels"},
     {"ViTForImageClassification", images, classes, made<HFViTForImageClassification, read_hf_vit>, "num_labels",
      "num_channels"},
 };

@@ -19,11 +19,18 @@ using core::ErrorCode;
 
 /// What a model_type without "architectures" stands for.
 constexpr std::pair<std::string_view, std::string_view> kUsualHeads[] = {
-    {"gpt2", "GPT2LMHeadModel"},          {"bert", "BertModel"},
-    {"roberta", "RobertaModel"},          {"distilbert", "DistilBertModel"},
-    {"gpt_neox", "GPTNeoXForCausalLM"},   {"llama", "LlamaForCausalLM"},
-    {"mistral", "MistralForCausalLM"},    {"qwen2", "Qwen2ForCausalLM"},
-    {"qwen3", "Qwen3ForCausalLM"},        {"phi3", "Phi3ForCausalLM"},
+    {"gpt2", "GPT2LMHeadModel"},
+    {"bert", "BertModel"},
+    {"deit", "DeiTForImageClassification"},
+    {"convnextv2", "ConvNextV2ForImageClassification"},
+    {"roberta", "RobertaModel"},
+    {"distilbert", "DistilBertModel"},
+    {"gpt_neox", "GPTNeoXForCausalLM"},
+    {"llama", "LlamaForCausalLM"},
+    {"mistral", "MistralForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"},
     {"vit", "ViTForImageClassification"},
 };
 

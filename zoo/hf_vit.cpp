@@ -1,5 +1,7 @@
 #include "zoo/hf_vit.h"
 
+#include <vector>
+
 #include "libcore/module/init.h"
 #include "libcore/ops/attention.h"
 #include "libcore/ops/dropout.h"
@@ -18,42 +20,63 @@ using core::Tensor;
 namespace hf_vit {
 
 ViTPatchEmbeddings::ViTPatchEmbeddings(const HFViTOptions& o)
-    : projection(o.in_channels, o.hidden_size, o.patch_size, {.stride = o.patch_size}) {}
+    : kind(o.kind), projection(o.in_channels, o.hidden_size, o.patch_size, {.stride = o.patch_size}) {}
+
+namespace {
+
+core::Parameter drawn_tokens(std::int64_t count, const HFViTOptions& o) {
+  return core::Parameter(core::trunc_normal_(core::empty({1, count, o.hidden_size}), {.std = 0.02}));
+}
+
+std::int64_t positions_of(const HFViTOptions& o) {
+  const std::int64_t side = o.image_size / o.patch_size;
+  return side * side + (o.kind == "DeiT" ? 2 : 1);
+}
+
+}  // namespace
 
 ViTEmbeddings::ViTEmbeddings(const HFViTOptions& o)
-    : cls_token(core::trunc_normal_(core::empty({1, 1, o.hidden_size}), {.std = 0.02})),
-      position_embeddings(core::trunc_normal_(
-          core::empty({1, (o.image_size / o.patch_size) * (o.image_size / o.patch_size) + 1, o.hidden_size}),
-          {.std = 0.02})),
+    : kind(o.kind),
+      cls_token(drawn_tokens(1, o)),
+      position_embeddings(drawn_tokens(positions_of(o), o)),
       patch_embeddings(o),
-      dropout(o.dropout) {}
+      dropout(o.dropout) {
+  if (kind == "DeiT") distillation_token = drawn_tokens(1, o);
+}
 
 ViTPooler::ViTPooler(const HFViTOptions& o)
-    : dense(o.hidden_size, o.pooler_size != 0 ? o.pooler_size : o.hidden_size),
+    : kind(o.kind),
+      dense(o.hidden_size, o.pooler_size != 0 ? o.pooler_size : o.hidden_size),
       activation(detail::text_activation(o.pooler_act)) {}
 
 void ViTEmbeddings::members(core::Members& m) {
   m.parameter("cls_token", cls_token).parameter("position_embeddings", position_embeddings);
+  if (distillation_token.defined()) m.parameter("distillation_token", distillation_token);
   m.child("patch_embeddings", patch_embeddings).child("dropout", dropout);
 }
 
-Tensor ViTEmbeddings::forward(const Tensor& x) {         // (n, c, size, size)
-  Tensor token = cls_token.expand({x.size(0), -1, -1});  // (n, 1, hidden)
-  return dropout(core::cat({token, patch_embeddings(x)}, 1) + position_embeddings);
+Tensor ViTEmbeddings::forward(const Tensor& x) {  // (n, c, size, size)
+  std::vector<Tensor> parts{cls_token.expand({x.size(0), -1, -1})};
+  if (distillation_token.defined()) parts.push_back(distillation_token.expand({x.size(0), -1, -1}));
+  parts.push_back(patch_embeddings(x));  // (n, patches, hidden)
+  return dropout(core::cat(parts, 1) + position_embeddings);
 }
 
 struct ViTAttention : core::ModuleOf<ViTAttention> {
+  std::string kind;
   std::int64_t heads;
   double dropout;
   Linear q_proj, k_proj, v_proj, o_proj;
 
   explicit ViTAttention(const HFViTOptions& o)
-      : heads(o.num_attention_heads),
+      : kind(o.kind),
+        heads(o.num_attention_heads),
         dropout(o.attention_dropout),
         q_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
         k_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
         v_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
         o_proj(o.hidden_size, o.hidden_size) {}
+  std::string class_name() const override { return kind + "Attention"; }
   void members(core::Members& m) override {
     m.child("q_proj", q_proj).child("k_proj", k_proj).child("v_proj", v_proj).child("o_proj", o_proj);
   }
@@ -66,13 +89,16 @@ struct ViTAttention : core::ModuleOf<ViTAttention> {
 };
 
 struct ViTMLP : core::ModuleOf<ViTMLP> {
+  std::string kind;
   std::shared_ptr<core::Module> activation_fn;
   Linear fc1, fc2;
 
   explicit ViTMLP(const HFViTOptions& o)
-      : activation_fn(detail::text_activation(o.hidden_act)),
+      : kind(o.kind),
+        activation_fn(detail::text_activation(o.hidden_act)),
         fc1(o.hidden_size, o.intermediate_size),
         fc2(o.intermediate_size, o.hidden_size) {}
+  std::string class_name() const override { return kind + "MLP"; }
   void members(core::Members& m) override {
     m.child("activation_fn", activation_fn).child("fc1", fc1).child("fc2", fc2);
   }
@@ -81,17 +107,20 @@ struct ViTMLP : core::ModuleOf<ViTMLP> {
 
 /// (n, tokens, hidden) -> the same.
 struct ViTLayer : core::ModuleOf<ViTLayer> {
+  std::string kind;
   ViTAttention attention;
   core::LayerNorm layernorm_before, layernorm_after;
   ViTMLP mlp;
   core::Dropout dropout;
 
   explicit ViTLayer(const HFViTOptions& o)
-      : attention(o),
+      : kind(o.kind),
+        attention(o),
         layernorm_before({o.hidden_size}, {.eps = o.layer_norm_eps}),
         layernorm_after({o.hidden_size}, {.eps = o.layer_norm_eps}),
         mlp(o),
         dropout(o.dropout) {}
+  std::string class_name() const override { return kind + "Layer"; }
   void members(core::Members& m) override {
     m.child("attention", attention).child("layernorm_before", layernorm_before);
     m.child("layernorm_after", layernorm_after).child("mlp", mlp).child("dropout", dropout);
@@ -105,7 +134,8 @@ struct ViTLayer : core::ModuleOf<ViTLayer> {
 }  // namespace hf_vit
 
 HFViTModel::HFViTModel(const HFViTOptions& o, bool pooling)
-    : embeddings(o),
+    : kind(o.kind),
+      embeddings(o),
       layernorm({o.hidden_size}, {.eps = o.layer_norm_eps}),
       pooler(pooling ? std::make_shared<hf_vit::ViTPooler>(o) : nullptr) {
   for (std::int64_t i = 0; i < o.num_hidden_layers; ++i) layers.push_back(hf_vit::ViTLayer(o));
@@ -126,6 +156,24 @@ Tensor HFViTModel::forward(const Tensor& x) {
 HFViTForImageClassification::HFViTForImageClassification(const HFViTOptions& o)
     : vit(o, false), classifier(o.hidden_size, o.num_labels) {
   detail::init_language(classifier, 0.02);
+}
+
+DeiTForImageClassification::DeiTForImageClassification(const HFViTOptions& o)
+    : deit(o, false), classifier(o.hidden_size, o.num_labels) {
+  detail::init_language(classifier, 0.02);
+}
+
+DeiTForImageClassificationWithTeacher::DeiTForImageClassificationWithTeacher(const HFViTOptions& o)
+    : deit(o, false),
+      cls_classifier(o.hidden_size, o.num_labels),
+      distillation_classifier(o.hidden_size, o.num_labels) {
+  detail::init_language(cls_classifier, 0.02);
+  detail::init_language(distillation_classifier, 0.02);
+}
+
+Tensor DeiTForImageClassificationWithTeacher::forward(const Tensor& x) {
+  Tensor states = deit(x);  // (n, patches + 2, hidden)
+  return (cls_classifier(states.select(1, 0)) + distillation_classifier(states.select(1, 1))) / 2;
 }
 
 }  // namespace zoo

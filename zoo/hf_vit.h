@@ -1,7 +1,7 @@
 #pragma once
-// The vision transformer of vit.h under Hugging Face's names, alone and with a classifier.
-// Source: Dosovitskiy et al. 2020. Thread safety: as core::Module.
-// Use: zoo::HFViTForImageClassification net({.num_labels = 10}); core::Tensor logits = net(images);
+// The vision transformer of vit.h under Hugging Face's names, alone and with a classifier; and DeiT, which has a second
+// token that learns from a teacher. Sources: Dosovitskiy et al. 2020; Touvron et al. 2020. Thread safety: as
+// core::Module. Use: zoo::HFViTForImageClassification net({.num_labels = 10}); core::Tensor logits = net(images);
 
 #include <cstdint>
 #include <memory>
@@ -32,32 +32,40 @@ struct HFViTOptions {
   double attention_dropout = 0;
   std::int64_t pooler_size = 0;  ///< of the pooler's output; 0: hidden_size
   std::string pooler_act = "tanh";
+  std::string kind = "ViT";  ///< what the names of classes begin with; "DeiT" has a second token
 };
 
 namespace hf_vit {
 
 struct ViTPatchEmbeddings : core::ModuleOf<ViTPatchEmbeddings> {
+  std::string kind;
   core::Conv2d projection;
   explicit ViTPatchEmbeddings(const HFViTOptions& o);
+  std::string class_name() const override { return kind + "PatchEmbeddings"; }
   void members(core::Members& m) override { m.child("projection", projection); }
   /// (n, channels, size, size) -> (n, patches, hidden).
   core::Tensor forward(const core::Tensor& x) { return projection(x).flatten(2).transpose(1, 2); }
 };
 
 struct ViTEmbeddings : core::ModuleOf<ViTEmbeddings> {
+  std::string kind;
   core::Parameter cls_token;            ///< (1, 1, hidden)
-  core::Parameter position_embeddings;  ///< (1, patches + 1, hidden)
+  core::Parameter position_embeddings;  ///< (1, patches + 1, hidden); of DeiT patches + 2
+  core::Parameter distillation_token;   ///< (1, 1, hidden) of DeiT
   ViTPatchEmbeddings patch_embeddings;
   core::Dropout dropout;
   explicit ViTEmbeddings(const HFViTOptions& o);
+  std::string class_name() const override { return kind + "Embeddings"; }
   void members(core::Members& m) override;
   core::Tensor forward(const core::Tensor& x);
 };
 
 struct ViTPooler : core::ModuleOf<ViTPooler> {
+  std::string kind;
   core::Linear dense;
   std::shared_ptr<core::Module> activation;
   explicit ViTPooler(const HFViTOptions& o);
+  std::string class_name() const override { return kind + "Pooler"; }
   void members(core::Members& m) override { m.child("dense", dense).child("activation", activation); }
   core::Tensor forward(const core::Tensor& x) { return activation->call(dense(x.select(1, 0))); }
 };
@@ -65,15 +73,16 @@ struct ViTPooler : core::ModuleOf<ViTPooler> {
 }  // namespace hf_vit
 
 struct HFViTModel : core::ModuleOf<HFViTModel> {
+  std::string kind;
   hf_vit::ViTEmbeddings embeddings;
   core::ModuleList layers;
   core::LayerNorm layernorm;
   std::shared_ptr<hf_vit::ViTPooler> pooler;  ///< absent below a classifier
 
   explicit HFViTModel(const HFViTOptions& o, bool pooling = true);
-  std::string class_name() const override { return "ViTModel"; }
+  std::string class_name() const override { return kind + "Model"; }
   void members(core::Members& m) override;
-  /// (n, channels, size, size) -> states (n, patches + 1, hidden).
+  /// (n, channels, size, size) -> states (n, patches + 1, hidden); of DeiT (n, patches + 2, hidden).
   core::Tensor forward(const core::Tensor& x);
 };
 
@@ -86,6 +95,29 @@ struct HFViTForImageClassification : core::ModuleOf<HFViTForImageClassification>
   void members(core::Members& m) override { m.child("vit", vit).child("classifier", classifier); }
   /// (n, channels, size, size) -> logits (n, num_labels).
   core::Tensor forward(const core::Tensor& x) { return classifier(vit(x).select(1, 0)); }
+};
+
+/// Reads the first token. (n, channels, size, size) -> logits (n, num_labels). REQUIRES: options of kind "DeiT".
+struct DeiTForImageClassification : core::ModuleOf<DeiTForImageClassification> {
+  HFViTModel deit;
+  core::Linear classifier;
+
+  explicit DeiTForImageClassification(const HFViTOptions& o);
+  void members(core::Members& m) override { m.child("deit", deit).child("classifier", classifier); }
+  core::Tensor forward(const core::Tensor& x) { return classifier(deit(x).select(1, 0)); }
+};
+
+/// The mean of what the first token says and what the second does. As DeiTForImageClassification.
+struct DeiTForImageClassificationWithTeacher : core::ModuleOf<DeiTForImageClassificationWithTeacher> {
+  HFViTModel deit;
+  core::Linear cls_classifier, distillation_classifier;
+
+  explicit DeiTForImageClassificationWithTeacher(const HFViTOptions& o);
+  void members(core::Members& m) override {
+    m.child("deit", deit).child("cls_classifier", cls_classifier);
+    m.child("distillation_classifier", distillation_classifier);
+  }
+  core::Tensor forward(const core::Tensor& x);
 };
 
 }  // namespace zoo

@@ -38,6 +38,10 @@ constexpr Row kRows[] = {
     {"efficientnet_b5", {.resize = 456, .crop = 456, .interpolation = kBicubic}},
     {"efficientnet_b6", {.resize = 528, .crop = 528, .interpolation = kBicubic}},
     {"efficientnet_b7", {.resize = 600, .crop = 600, .interpolation = kBicubic}},
+    {"efficientnet_v2_s", {.resize = 384, .crop = 384}},
+    {"efficientnet_v2_m", {.resize = 480, .crop = 480}},
+    {"efficientnet_v2_l",
+     {.resize = 480, .crop = 480, .interpolation = kBicubic, .mean = kHalves.mean, .std = kHalves.std}},
     // Published for 224 x 224 only as a linear classifier over features learnt elsewhere.
     {"regnet_y_128gf", {.resize = 224, .crop = 224, .interpolation = kBicubic}},
     {"vit_h_14", {.resize = 224, .crop = 224, .interpolation = kBicubic}},

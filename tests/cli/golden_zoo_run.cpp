@@ -24,13 +24,22 @@ using test::require;
 constexpr std::int64_t kMostParameters = 12'000'000;
 constexpr std::int64_t kMostElements = 120'000;  // of an input: the usual image sizes are left to the slow tests
 
+/// Whether a model built from these arguments differs in its classes alone from that of its name.
+bool has_usual_sizes(Json arguments) {
+  for (const auto [name, value] : arguments.get_object()) {
+    constexpr std::string_view kNoSizes[] = {"num_classes", "init_weights",          "weights", "weights_backbone",
+                                             "dropout",     "stochastic_depth_prob", "progress"};
+    if (std::find(std::begin(kNoSizes), std::end(kNoSizes), name) == std::end(kNoSizes)) return false;
+  }
+  return true;
+}
+
 /// The model's name for the command: of the file, or of what the file constructed.
 std::string name_of(Json golden) {
   const std::string name = test::text(golden["name"]), constructor = test::text(golden["constructor"]);
   if (zoo::find(name) != nullptr) return name;
   const std::string builder = constructor.substr(constructor.rfind('.') + 1);
-  const bool plain = !test::has(golden["arguments"], "width_mult");
-  return plain && zoo::find(builder) != nullptr ? builder : "";
+  return has_usual_sizes(golden["arguments"]) && zoo::find(builder) != nullptr ? builder : "";
 }
 
 void save_wrapped(const core::Module& module, const std::filesystem::path& path) {

@@ -154,11 +154,13 @@ TEST(Preprocessing, IsKnownForEveryModelOfImages) {
   for (const zoo::Model& model : zoo::list()) {
     if (!zoo::preprocessing(model.name)) others.emplace_back(model.name);
   }
-  EXPECT_THAT(others, ElementsAre("simple_rnn", "step_rnn", "char_lstm", "char_lstm_2_layers", "char_gru",
-                                  "bilstm_classifier", "encoder_classifier", "encoder_classifier_prenorm", "word2vec",
-                                  "gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", "distilgpt2", "nanogpt_gpt2",
-                                  "nanogpt_shakespeare_char", "bert_base", "bert_large", "bert_base_masked_lm",
-                                  "bert_base_pretraining", "bert_base_classifier", "llama_1b_shape", "llama_7b_shape"));
+  EXPECT_THAT(others,
+              ElementsAre("simple_rnn", "step_rnn", "char_lstm", "char_lstm_2_layers", "char_gru", "bilstm_classifier",
+                          "encoder_classifier", "encoder_classifier_prenorm", "word2vec", "gpt2", "gpt2_medium",
+                          "gpt2_large", "gpt2_xl", "distilgpt2", "nanogpt_gpt2", "nanogpt_shakespeare_char",
+                          "bert_base", "bert_large", "bert_base_masked_lm", "bert_base_pretraining",
+                          "bert_base_classifier", "roberta_base", "distilbert_base", "llama_1b_shape", "llama_7b_shape",
+                          "llama_3_1b_shape", "llama_3_8b_shape", "mistral_7b_shape", "qwen2_half_b_shape"));
   EXPECT_FALSE(zoo::preprocessing("resnet1000"));
 }
 
