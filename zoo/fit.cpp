@@ -1,5 +1,6 @@
 #include "zoo/fit.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "libckpt/analyze/why/fix.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
+#include "zoo/family.h"
+#include "zoo/measure.h"
 #include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
 #include "zoo/rules/rule_packs.h"
@@ -220,6 +223,79 @@ Fit fit_nanogpt(std::string_view name, const File& file, std::int64_t heads) {
                                                 std::to_string(sizes.vocab_size) + " tokens"};
 }
 
+/// What shapes say of the family, and what the caller says of the rest.
+struct Sizes {
+  Measured file;
+  std::optional<Measured> own;  ///< of the model as it is named; nullopt for a family
+};
+
+std::optional<Sizes> sizes_of(std::string_view name, const Family& family, const File& file) {
+  auto in_file = [&](const std::string& key) -> const core::Shape* {
+    const ckpt::NamedEntry* named = file.find(key);
+    return named == nullptr ? nullptr : &named->entry->shape;
+  };
+  std::optional<Measured> measured = measure(family.name, in_file);
+  if (!measured) return std::nullopt;
+  Sizes sizes{std::move(*measured), std::nullopt};
+  const std::optional<ckpt::KeyList> plain = zoo::find(name) == nullptr ? std::nullopt : layout(name, {});
+  if (!plain) return sizes;
+  const Shapes own = shapes_of(*plain);
+  sizes.own = measure(family.name, [&](const std::string& key) -> const core::Shape* {
+    for (const auto& [known, shape] : own) {
+      if (ends_with_key(known, key)) return &shape;
+    }
+    return nullptr;
+  });
+  return sizes;
+}
+
+/// Whether the file's model differs from the named one in more than what every model can be asked for.
+bool has_other_sizes(const Sizes& sizes, const Family& family) {
+  if (!sizes.own) return true;
+  const auto& fields = sizes.file.config.fields();
+  return std::any_of(fields.begin(), fields.end(), [&](const auto& field) {
+    if (field.first == family.classes || field.first == family.channels) return false;
+    const std::string* own = sizes.own->config.json_of(field.first);
+    return own == nullptr || *own != field.second;
+  });
+}
+
+/// Of decoders whose keys serve several heads: how many, once it is known how many heads there are.
+void set_groups(Config& config, const File& file) {
+  const ckpt::NamedEntry* out = file.find("layers.0.self_attn.o_proj.weight");
+  const ckpt::NamedEntry* key = file.find("layers.0.self_attn.k_proj.weight");
+  const std::string* said = config.json_of("num_attention_heads");
+  if (out == nullptr || key == nullptr || said == nullptr || config.has("num_key_value_heads")) return;
+  const std::int64_t heads = std::stoll(*said);
+  if (heads <= 0 || out->entry->shape.size() != 2 || out->entry->shape[1] % heads != 0) return;
+  const std::int64_t width = out->entry->shape[1] / heads;
+  config.set("num_key_value_heads", std::to_string(key->entry->shape[0] / width));
+  config.set("head_dim", std::to_string(width));
+}
+
+Fit fit_measured(std::string_view name, const File& file, const Sizes& sizes, const FitOptions& options) {
+  auto [family, config] = resolve(name, sizes.file.config.with(options.config));
+  const std::string heads(heads_field(family->name));
+  if (options.heads > 0 && !heads.empty()) config.set(heads, std::to_string(options.heads));
+  auto width_in = [&](const Config& of) { return of.json_of(sizes.file.width); };
+  const bool own_width = sizes.own && width_in(sizes.own->config) != nullptr &&
+                         width_in(sizes.file.config) != nullptr &&
+                         *width_in(sizes.own->config) == *width_in(sizes.file.config);
+  for (const std::string& field : sizes.file.unsaid) {
+    const bool given = options.config.has(field) || (field == heads && options.heads > 0);
+    if (given || own_width) continue;
+    throw Error(ErrorCode::usage,
+                "no shape says what the field '" + field + "' of " + std::string(family->name) + " is; give it");
+  }
+  set_groups(config, file);
+  std::string text;
+  for (const auto& [field, value] : sizes.file.config.fields()) {
+    const std::string* own = sizes.own ? sizes.own->config.json_of(field) : nullptr;
+    if (own == nullptr || *own != value) text += (text.empty() ? "" : ", ") + field + " " + value;
+  }
+  return {build(*family, config), text};
+}
+
 template <class Net>
 Fit fit_characters(const File& file, const std::string& cell) {
   const core::Shape& table = shape_in(file, "embedding.weight");
@@ -235,12 +311,20 @@ Fit fit_characters(const File& file, const std::string& cell) {
 }  // namespace
 
 Fit fit(std::string_view name, const std::filesystem::path& file, const FitOptions& options) {
-  if (find(name) == nullptr) make(name);  // says what is near
+  const Family& family = *resolve(name, Config()).first;  // says what is near
   return core::with_context(file.string(), [&] {
     File opened = open_file(file, options.load);
     if (name.starts_with("nanogpt_") && is_nanogpt(opened)) return fit_nanogpt(name, opened, options.heads);
     if (name.starts_with("char_lstm")) return fit_characters<CharLSTM>(opened, "lstm");
     if (name.starts_with("char_gru")) return fit_characters<CharGRU>(opened, "gru");
+    const bool is_listed = find(name) != nullptr;
+    const std::optional<Sizes> sizes = sizes_of(name, family, opened);
+    const bool asked = !options.config.fields().empty();
+    if (sizes && (asked || has_other_sizes(*sizes, family))) return fit_measured(name, opened, *sizes, options);
+    if (!is_listed || asked) {
+      throw Error(ErrorCode::unsupported, "the sizes of a " + std::string(family.name) +
+                                              " cannot be read from its tensors; zoo::make() takes them as data");
+    }
     return fit_named(name, file, opened, options.load);
   });
 }

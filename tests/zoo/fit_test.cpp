@@ -120,6 +120,68 @@ TEST_F(ZooFit, DoesNotGuessTheNumberOfHeads) {
   EXPECT_EQ(error(5), "5 attention heads do not divide its width of 12");
 }
 
+/// `family` built from `json`, as a file.
+std::filesystem::path saved(const std::filesystem::path& folder, const std::string& family, const std::string& json) {
+  const std::filesystem::path path = folder / "net.pth";
+  core::StateDict state, own = zoo::make(family, zoo::Config::parse(json))->state_dict();
+  for (const std::string& key : own.keys()) state.set("module." + key, own.at(key));
+  ckpt::save(state, path);
+  return path;
+}
+
+TEST_F(ZooFit, ReadsDepthAndWidthOffTheFile) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"ResNet",
+       R"({"block": "Bottleneck", "layers": [1, 2, 1, 3], "groups": 2, "width_per_group": 8, "num_classes": 4})"},
+      {"DenseNet", R"({"growth_rate": 6, "block_config": [1, 2, 3], "num_init_features": 8, "bn_size": 3})"},
+      {"VisionTransformer", R"({"image_size": 24, "patch_size": 6, "num_layers": 3, "num_heads": 2, "hidden_dim": 8,
+                               "mlp_dim": 12, "representation_size": 5})"},
+      {"GPT2LMHeadModel",
+       R"({"vocab_size": 9, "n_positions": 7, "n_embd": 8, "n_layer": 3, "n_head": 2, "n_inner": 12})"},
+      {"BertModel", R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+                       "intermediate_size": 5, "max_position_embeddings": 6})"},
+      {"LlamaForCausalLM", R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+                              "num_key_value_heads": 1, "intermediate_size": 5, "mlp_bias": true})"},
+      {"Qwen3ForCausalLM", R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+                              "num_key_value_heads": 1, "intermediate_size": 5, "head_dim": 6})"},
+      {"DeiTForImageClassification", R"({"image_size": 24, "patch_size": 6, "num_hidden_layers": 3,
+                                        "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12})"}};
+  for (const auto& [family, json] : kCases) {
+    const auto file = saved(dir_.path(), family, json);
+    zoo::FitOptions options;
+    options.heads = 2;
+    if (std::string(family).ends_with("CausalLM")) {
+      options.config = zoo::Config::parse(R"({"rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
+    }
+    zoo::Fit fit = zoo::fit(family, file, options);
+    zoo::load_into(*fit.model, family, file);
+    const core::StateDict wanted = zoo::make(family, zoo::Config::parse(json))->state_dict();
+    EXPECT_EQ(fit.model->state_dict().keys(), wanted.keys()) << family;
+  }
+}
+
+TEST_F(ZooFit, AsksForWhatNoShapeSays) {
+  const auto file = saved(dir_.path(), "LlamaForCausalLM",
+                          R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                             "intermediate_size": 5})");
+  auto fault = [&](const zoo::FitOptions& options) {
+    try {
+      zoo::fit("LlamaForCausalLM", file, options);
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::ErrorCode::usage);
+      return error.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(fault({}), "no shape says what the field 'num_attention_heads' of LlamaForCausalLM is; give it");
+  EXPECT_EQ(fault({.heads = 2}), "no shape says what the field 'rms_norm_eps' of LlamaForCausalLM is; give it");
+}
+
+TEST_F(ZooFit, KeepsTheNamedModelsHeadsAtItsWidth) {
+  const auto file = saved(dir_.path(), "gpt2", R"({"n_layer": 1, "vocab_size": 11})");
+  EXPECT_EQ(zoo::fit("gpt2", file).text, "vocab_size 11, n_layer 1");
+}
+
 TEST_F(ZooFit, NamesWhatIsNearAnUnknownModel) {
   EXPECT_THROW(zoo::fit("resnet19", dir_.path() / "none.pth"), core::Error);
 }

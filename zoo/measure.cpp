@@ -1,0 +1,246 @@
+#include "zoo/measure.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace zoo {
+namespace {
+
+constexpr int kLayers = -1;   ///< how many keys there are in a row: the number stands where the key has a '#'
+constexpr int kPresent = -2;  ///< true where the key is there
+constexpr int kAbsent = -3;   ///< true where it is not
+
+/// A field, and the size that says it.
+struct Row {
+  std::string_view family;  ///< what the names of families begin with
+  std::string_view field, key;
+  int dim;  ///< of the key's shape, or one of the above
+};
+
+// clang-format off
+constexpr Row kRows[] = {
+    {"GPT2", "n_embd", "wte.weight", 1},
+    {"GPT2", "vocab_size", "wte.weight", 0},
+    {"GPT2", "n_positions", "wpe.weight", 0},
+    {"GPT2", "n_layer", "h.#.ln_1.weight", kLayers},
+    {"GPT2", "n_inner", "h.0.mlp.c_fc.weight", 1},
+    {"Bert", "hidden_size", "embeddings.word_embeddings.weight", 1},
+    {"Bert", "vocab_size", "embeddings.word_embeddings.weight", 0},
+    {"Bert", "max_position_embeddings", "embeddings.position_embeddings.weight", 0},
+    {"Bert", "type_vocab_size", "embeddings.token_type_embeddings.weight", 0},
+    {"Bert", "num_hidden_layers", "encoder.layer.#.attention.self.query.weight", kLayers},
+    {"Bert", "intermediate_size", "encoder.layer.0.intermediate.dense.weight", 0},
+    {"BertForSequence", "num_labels", "classifier.weight", 0},
+    {"Roberta", "hidden_size", "embeddings.word_embeddings.weight", 1},
+    {"Roberta", "vocab_size", "embeddings.word_embeddings.weight", 0},
+    {"Roberta", "max_position_embeddings", "embeddings.position_embeddings.weight", 0},
+    {"Roberta", "type_vocab_size", "embeddings.token_type_embeddings.weight", 0},
+    {"Roberta", "num_hidden_layers", "encoder.layer.#.attention.self.query.weight", kLayers},
+    {"Roberta", "intermediate_size", "encoder.layer.0.intermediate.dense.weight", 0},
+    {"RobertaForSequence", "num_labels", "classifier.out_proj.weight", 0},
+    {"DistilBert", "dim", "embeddings.word_embeddings.weight", 1},
+    {"DistilBert", "vocab_size", "embeddings.word_embeddings.weight", 0},
+    {"DistilBert", "max_position_embeddings", "embeddings.position_embeddings.weight", 0},
+    {"DistilBert", "n_layers", "transformer.layer.#.attention.q_lin.weight", kLayers},
+    {"DistilBert", "hidden_dim", "transformer.layer.0.ffn.lin1.weight", 0},
+    {"DistilBertForSequence", "num_labels", "classifier.weight", 0},
+    {"Llama", "attention_bias", "layers.0.self_attn.q_proj.bias", kPresent},
+    {"Llama", "mlp_bias", "layers.0.mlp.up_proj.bias", kPresent},
+    {"Qwen3", "attention_bias", "layers.0.self_attn.q_proj.bias", kPresent},
+    {"Qwen3", "head_dim", "layers.0.self_attn.q_norm.weight", 0},
+    {"GPTNeoX", "hidden_size", "embed_in.weight", 1},
+    {"GPTNeoX", "vocab_size", "embed_in.weight", 0},
+    {"GPTNeoX", "num_hidden_layers", "layers.#.attention.dense.weight", kLayers},
+    {"GPTNeoX", "intermediate_size", "layers.0.mlp.dense_h_to_4h.weight", 0},
+    {"GPTNeoX", "attention_bias", "layers.0.attention.dense.bias", kPresent},
+    {"ViT", "hidden_size", "embeddings.patch_embeddings.projection.weight", 0},
+    {"ViT", "num_channels", "embeddings.patch_embeddings.projection.weight", 1},
+    {"ViT", "patch_size", "embeddings.patch_embeddings.projection.weight", 2},
+    {"ViT", "num_hidden_layers", "layers.#.attention.q_proj.weight", kLayers},
+    {"ViT", "intermediate_size", "layers.0.mlp.fc1.weight", 0},
+    {"ViT", "qkv_bias", "layers.0.attention.q_proj.bias", kPresent},
+    {"ViTFor", "num_labels", "classifier.weight", 0},
+    {"DeiT", "hidden_size", "embeddings.patch_embeddings.projection.weight", 0},
+    {"DeiT", "num_channels", "embeddings.patch_embeddings.projection.weight", 1},
+    {"DeiT", "patch_size", "embeddings.patch_embeddings.projection.weight", 2},
+    {"DeiT", "num_hidden_layers", "layers.#.attention.q_proj.weight", kLayers},
+    {"DeiT", "intermediate_size", "layers.0.mlp.fc1.weight", 0},
+    {"DeiT", "qkv_bias", "layers.0.attention.q_proj.bias", kPresent},
+    {"DeiTForImageClassification", "num_labels", "classifier.weight", 0},
+    {"DeiTForImageClassificationWithTeacher", "num_labels", "cls_classifier.weight", 0},
+    {"VisionTransformer", "hidden_dim", "conv_proj.weight", 0},
+    {"VisionTransformer", "in_channels", "conv_proj.weight", 1},
+    {"VisionTransformer", "patch_size", "conv_proj.weight", 2},
+    {"VisionTransformer", "num_layers", "encoder.layers.encoder_layer_#.ln_1.weight", kLayers},
+    {"VisionTransformer", "mlp_dim", "encoder.layers.encoder_layer_0.mlp.0.weight", 0},
+    {"VisionTransformer", "representation_size", "heads.pre_logits.weight", 0},
+    {"VisionTransformer", "num_classes", "heads.head.weight", 0},
+    {"DenseNet", "num_init_features", "features.conv0.weight", 0},
+    {"DenseNet", "in_channels", "features.conv0.weight", 1},
+    {"DenseNet", "growth_rate", "features.denseblock1.denselayer1.conv2.weight", 0},
+    {"DenseNet", "num_classes", "classifier.weight", 0},
+    {"ResNet", "in_channels", "conv1.weight", 1},
+    {"ResNet", "num_classes", "fc.weight", 0},
+    {"MLP", "inputs", "fc1.weight", 1},
+    {"MLP", "hidden", "fc1.weight", 0},
+    {"MLP", "classes", "fc2.weight", 0},
+};
+
+/// What Llama's like have in common, by the field of each.
+constexpr Row kDecoder[] = {
+    {"", "hidden_size", "embed_tokens.weight", 1},
+    {"", "vocab_size", "embed_tokens.weight", 0},
+    {"", "num_hidden_layers", "layers.#.self_attn.o_proj.weight", kLayers},
+    {"", "intermediate_size", "layers.0.mlp.down_proj.weight", 1},
+    {"", "tie_word_embeddings", "lm_head.weight", kAbsent},
+};
+// clang-format on
+
+constexpr std::string_view kDecoders[] = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
+                                          "Qwen3ForCausalLM", "Phi3ForCausalLM"};
+
+bool is_decoder(std::string_view family) {
+  return std::find(std::begin(kDecoders), std::end(kDecoders), family) != std::end(kDecoders);
+}
+
+std::int64_t count_in_row(const std::string& key, const ShapeOf& shape_of) {
+  const std::size_t mark = key.find('#');
+  std::int64_t count = 0;
+  while (shape_of(key.substr(0, mark) + std::to_string(count) + key.substr(mark + 1)) != nullptr) ++count;
+  return count;
+}
+
+/// What the row's key says, in JSON; "" for nothing.
+std::string said(const Row& row, const ShapeOf& shape_of) {
+  const std::string key(row.key);
+  if (row.dim == kLayers) {
+    const std::int64_t count = count_in_row(key, shape_of);
+    return count > 0 ? std::to_string(count) : "";
+  }
+  const core::Shape* shape = shape_of(key);
+  if (row.dim == kPresent) return shape != nullptr ? "true" : "false";
+  if (row.dim == kAbsent) return shape == nullptr ? "true" : "false";
+  if (shape == nullptr || shape->size() <= static_cast<std::size_t>(row.dim)) return "";
+  return std::to_string((*shape)[static_cast<std::size_t>(row.dim)]);
+}
+
+/// The side of the image that so many positions of patches, beside `tokens` others, come from.
+void measure_image(Config& config, const core::Shape* positions, std::int64_t tokens, std::int64_t patch) {
+  if (positions == nullptr || positions->size() != 3) return;
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>((*positions)[1] - tokens))));
+  if (side > 0) config.set("image_size", std::to_string(side * patch));
+}
+
+std::string list_of(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::int64_t number : numbers) text += (text.empty() ? "[" : ", ") + std::to_string(number);
+  return text + "]";
+}
+
+/// How many there are in a row of each of the numbered groups: "layer#." with "conv1.weight".
+std::vector<std::int64_t> counts_of(const std::string& group, const std::string& rest, const ShapeOf& shape_of) {
+  std::vector<std::int64_t> counts;
+  for (int number = 1;; ++number) {
+    std::string key = group;
+    key.replace(key.find('@'), 1, std::to_string(number));
+    const std::int64_t count = count_in_row(key + rest, shape_of);
+    if (count == 0) return counts;
+    counts.push_back(count);
+  }
+}
+
+void measure_resnet(Config& config, const ShapeOf& shape_of) {
+  config.set("layers", list_of(counts_of("layer@.", "#.conv1.weight", shape_of)));
+  const core::Shape* middle = shape_of("layer1.0.conv2.weight");
+  const bool bottleneck = shape_of("layer1.0.conv3.weight") != nullptr;
+  config.set("block", bottleneck ? "\"Bottleneck\"" : "\"BasicBlock\"");
+  if (!bottleneck || middle == nullptr || middle->size() != 4 || (*middle)[1] == 0) return;
+  const std::int64_t groups = (*middle)[0] / (*middle)[1];
+  config.set("groups", std::to_string(groups));
+  config.set("width_per_group", std::to_string((*middle)[1]));
+}
+
+void measure_densenet(Config& config, const ShapeOf& shape_of) {
+  std::vector<std::int64_t> depths;
+  for (int block = 1;; ++block) {
+    std::int64_t count = 0;
+    const std::string before = "features.denseblock" + std::to_string(block) + ".denselayer";
+    while (shape_of(before + std::to_string(count + 1) + ".conv1.weight") != nullptr) ++count;
+    if (count == 0) break;
+    depths.push_back(count);
+  }
+  config.set("block_config", list_of(depths));
+  const core::Shape* wide = shape_of("features.denseblock1.denselayer1.conv1.weight");
+  const core::Shape* narrow = shape_of("features.denseblock1.denselayer1.conv2.weight");
+  if (wide != nullptr && narrow != nullptr && !narrow->empty() && (*narrow)[0] > 0) {
+    config.set("bn_size", std::to_string((*wide)[0] / (*narrow)[0]));
+  }
+}
+
+/// Of Qwen3, whose norms say how wide a head is.
+void measure_heads(Config& config, const ShapeOf& shape_of) {
+  const core::Shape* head = shape_of("layers.0.self_attn.q_norm.weight");
+  const core::Shape* out = shape_of("layers.0.self_attn.o_proj.weight");
+  const core::Shape* key = shape_of("layers.0.self_attn.k_proj.weight");
+  if (head == nullptr || out == nullptr || key == nullptr || (*head)[0] <= 0 || out->size() != 2) return;
+  config.set("num_attention_heads", std::to_string((*out)[1] / (*head)[0]));
+  config.set("num_key_value_heads", std::to_string((*key)[0] / (*head)[0]));
+}
+
+std::int64_t number_in(const Config& config, std::string_view field) {
+  const std::string* json = config.json_of(field);
+  return json == nullptr ? 0 : std::stoll(*json);
+}
+
+void measure_rest(std::string_view family, Config& config, const ShapeOf& shape_of) {
+  const std::int64_t patch = number_in(config, "patch_size");
+  if (family == "ResNet") measure_resnet(config, shape_of);
+  if (family == "DenseNet") measure_densenet(config, shape_of);
+  if (family == "Qwen3ForCausalLM") measure_heads(config, shape_of);
+  if (family == "VisionTransformer") measure_image(config, shape_of("encoder.pos_embedding"), 1, patch);
+  if (family.starts_with("ViT")) measure_image(config, shape_of("embeddings.position_embeddings"), 1, patch);
+  if (family.starts_with("DeiT")) measure_image(config, shape_of("embeddings.position_embeddings"), 2, patch);
+}
+
+}  // namespace
+
+std::string_view heads_field(std::string_view family) {
+  if (family == "VisionTransformer") return "num_heads";
+  if (family.starts_with("GPT2") || family == "GPT") return "n_head";
+  if (family.starts_with("DistilBert")) return "n_heads";
+  for (std::string_view start : {"Bert", "Roberta", "GPTNeoX", "ViT", "DeiT"}) {
+    if (family.starts_with(start)) return "num_attention_heads";
+  }
+  return is_decoder(family) ? "num_attention_heads" : "";
+}
+
+std::optional<Measured> measure(std::string_view family, const ShapeOf& shape_of) {
+  Measured measured;
+  auto take = [&](const Row& row) {
+    const std::string value = said(row, shape_of);
+    if (value.empty()) return false;
+    if (measured.width.empty()) measured.width = row.field;
+    measured.config.set(std::string(row.field), value);
+    return true;
+  };
+  if (is_decoder(family)) {
+    for (const Row& row : kDecoder) {
+      if (!take(row)) return std::nullopt;
+    }
+  }
+  for (const Row& row : kRows) {
+    // A layer that only some have, such as one before the classifier, may be absent; the first size may not.
+    if (family.starts_with(row.family) && !take(row) && measured.width.empty()) return std::nullopt;
+  }
+  if (measured.width.empty()) return std::nullopt;
+  measure_rest(family, measured.config, shape_of);
+  const std::string heads(heads_field(family));
+  if (!heads.empty() && !measured.config.has(heads)) measured.unsaid.push_back(heads);
+  if (is_decoder(family)) {
+    measured.unsaid.emplace_back("rms_norm_eps");
+    measured.unsaid.emplace_back("rope_theta");
+  }
+  return measured;
+}
+
+}  // namespace zoo
