@@ -34,26 +34,12 @@ class ShapesOnly {
   core::Device before_ = core::default_device();
 };
 
-/// Names of one tensor, by storage: shapes alone have no address.
-std::vector<std::vector<std::string>> ties_of(const core::Module& module) {
-  std::vector<std::vector<std::string>> ties;
-  const core::StateDict state = module.state_dict();
-  std::map<const void*, std::string> first;
-  for (const std::string& key : state.keys()) {
-    auto [at, is_new] = first.emplace(state.at(key).storage().id(), key);
-    if (!is_new) ties.push_back({at->second, key});
-  }
-  return ties;
-}
-
 /// nullopt when the model has no such option.
 std::optional<ckpt::KeyList> layout(std::string_view name, const ModelOptions& options) {
   ShapesOnly scope;
   try {
     const Made module = make(name, options);
-    ckpt::KeyList list = key_list_of(*module, name);
-    list.ties = ties_of(*module);
-    return list;
+    return key_list_of(*module, name);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::usage || error.code() == ErrorCode::unsupported) return std::nullopt;
     throw;

@@ -188,6 +188,10 @@ FolderConfig folder_config(const std::filesystem::path& folder) {
   });
 }
 
+core::DType folder_dtype(const std::filesystem::path& folder) {
+  return dtype_of(ckpt::open(folder, {.foreign_objects = true}));
+}
+
 FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions& options) {
   FolderConfig said = folder_config(folder);
   return core::with_context(folder.string(), [&] {

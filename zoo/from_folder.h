@@ -28,6 +28,9 @@ struct FolderConfig {
 /// of Config::read(); Error(unsupported) for a family that is not here, naming it.
 FolderConfig folder_config(const std::filesystem::path& folder);
 
+/// The floating dtype that most of the folder's weights have. Errors: those of ckpt::open().
+core::DType folder_dtype(const std::filesystem::path& folder);
+
 struct FolderOptions {
   LoadOptions load = {};
   /// Of floating parameters; nullopt: that of the weights, so that a model in bf16 never becomes f32 in memory.

@@ -53,10 +53,27 @@ ckpt::KeyList key_list_of(const core::Module& module, std::string_view name) {
     const core::Tensor& tensor = state.at(key);
     list.keys.push_back({key, tensor.sizes(), tensor.dtype()});
     if (tensor.numel() == 0) continue;
-    auto [at, is_new] = first.emplace(tensor.raw_data(), key);
+    // By storage: shapes alone have no address.
+    const void* place = tensor.device().is_meta() ? tensor.storage().id() : tensor.raw_data();
+    auto [at, is_new] = first.emplace(place, key);
     if (!is_new) list.ties.push_back({at->second, key});
   }
   return list;
+}
+
+std::string fit_of(const core::Module& module, const std::filesystem::path& file) {
+  ckpt::WhyOptions asked;
+  asked.wanted = {key_list_of(module, "model")};
+  asked.packs = rule_packs;
+  const ckpt::Diagnosis d = ckpt::why(file, asked);
+  if (d.loads()) return "fit";
+  if (!d.fixable() || d.guesses()) return "do not fit" + (d.causes.empty() ? "" : ": " + d.causes.front().text);
+  std::string steps;
+  for (const ckpt::FixStep& step : d.plan.steps) {
+    if (step.kind == ckpt::FixStep::Kind::convert) continue;  // nothing is written
+    steps += (steps.empty() ? "" : "; ") + step.text;
+  }
+  return steps.empty() ? "fit" : "fit after: " + steps;
 }
 
 void load_into(core::Module& module, std::string_view name, const std::filesystem::path& file,

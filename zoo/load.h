@@ -33,8 +33,12 @@ struct LoadNotes {
   std::vector<std::string> warnings;  ///< of opening the file, and what two projects do differently beside names
 };
 
-/// The names, shapes and dtypes that a module's state has, for ckpt::why.
+/// The names, shapes and dtypes that a module's state has, and which of them are one tensor, for ckpt::why.
 ckpt::KeyList key_list_of(const core::Module& module, std::string_view name);
+
+/// Whether load_into() would take the file, in a few words: "fit", "fit after: strip 'module.'", "do not fit: ...".
+/// Reads names and shapes alone; a module on the meta device will do. Errors: Error(io).
+std::string fit_of(const core::Module& module, const std::filesystem::path& file);
 
 /// A new model with the weights of `file`, on the CPU. Errors: those of make(); Error(unsupported) that says what does
 /// not fit and what helps; those of ckpt::open().

@@ -3,6 +3,7 @@
 set(packs
     bert-encoder
     gpt2-nanogpt
+    hf-deit-5
     hf-resnet
     hf-vit
     hf-vit-5
