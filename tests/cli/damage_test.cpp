@@ -72,7 +72,7 @@ const std::map<std::string, std::string> kOther = {
     {"undo", "reads no values"},
     {"rescue", "keeps the other tensors"},
     {"reindex", "takes the values of an HDF5 file that was edited for new"},
-    {"zoo", "reads no files, but verify, which is diff"},
+    {"zoo", "reads no files, but verify, which is diff, and info, which reads no values"},
     {"devices", "reads no files"},
     {"doctor", "reads no files"},
     {"help", "reads no files"},

@@ -382,4 +382,55 @@ TEST_F(ZooRunText, GptsGoOnPastTheirLastPosition) {
   EXPECT_EQ(std::count(done.out.begin(), done.out.end(), ','), 2) << done.out;
 }
 
+/// A folder as Hugging Face publishes them.
+class ZooInfo : public ZooRun {
+ protected:
+  Outcome info(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"zoo", "info"});
+    return test::run_ckpt(dir_.path(), arguments);
+  }
+  void make_folder(const std::string& more = "") const {
+    std::filesystem::create_directory(dir_.path() / "gpt");
+    const std::string fields = R"("vocab_size": 11, "n_positions": 8, "n_embd": 8, "n_layer": 2, "n_head": 2)";
+    write("gpt/config.json", "{\"architectures\": [\"GPT2LMHeadModel\"], " + fields + more + "}");
+    auto net = zoo::make("GPT2LMHeadModel", zoo::Config::parse("{" + fields + "}"));
+    ckpt::save(net->state_dict(), dir_.path() / "gpt" / "model.safetensors");
+  }
+};
+
+TEST_F(ZooInfo, SaysWhatAFoldersModelIsBuiltFrom) {
+  make_folder();
+  const Outcome done = info({"gpt"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("gpt: GPT2LMHeadModel, 1,912 parameters, 7.5 KiB in float32\nweights: fit\n"));
+  EXPECT_THAT(done.out, HasSubstr("  n_embd 8\n"));
+  EXPECT_EQ(info({"-q", "gpt"}).out, "GPT2LMHeadModel\n");
+}
+
+TEST_F(ZooInfo, KnowsModelsAndFamilies) {
+  const Outcome done = info({"resnext50_32x4d", "--json"});
+  EXPECT_THAT(done.out, AllOf(HasSubstr("\"family\": \"ResNet\""), HasSubstr("\"groups\": 32"),
+                              HasSubstr("\"parameters\": 25028904")));
+  EXPECT_THAT(info({"GPT2Model"}).out, StartsWith("GPT2Model: GPT2Model, 124,439,808 parameters"));
+}
+
+TEST_F(ZooInfo, NamesTheFieldThatIsNotHere) {
+  make_folder(R"(, "reorder_and_upcast_attn": true)");
+  const Outcome done = info({"gpt"});
+  EXPECT_NE(done.code, 0);
+  EXPECT_THAT(done.err,
+              HasSubstr("field 'reorder_and_upcast_attn' of GPT2LMHeadModel is true, and only false is here"));
+}
+
+TEST_F(ZooInfo, SaysThatWeightsAreOfAnotherSize) {
+  make_folder(R"(, "n_inner": 12)");
+  EXPECT_THAT(info({"gpt"}).out, HasSubstr("weights: do not fit"));
+}
+
+TEST_F(ZooInfo, RefusesAnUnknownName) {
+  const Outcome done = info({"resnet5"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, HasSubstr("'resnet5' is neither a folder nor a known model"));
+}
+
 }  // namespace

@@ -9,6 +9,7 @@
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 #include "tools/run/devices.h"
+#include "tools/run/zoo_info.h"
 #include "tools/run/zoo_run.h"
 
 namespace {
@@ -35,13 +36,19 @@ Chosen parse(int argc, char** argv) {
   CLI::App* zoo = app.add_subcommand("zoo", "Known models.");
   zoo->require_subcommand(1);
   auto run = std::make_shared<RunOptions>();
+  auto info = std::make_shared<ZooInfoOptions>();
   auto devices = std::make_shared<DevicesOptions>();
   CommandSpec run_command = define_zoo_run(CommandSpec(*zoo), *run);
+  CommandSpec info_command = define_zoo_info(CommandSpec(*zoo), *info);
   CommandSpec devices_command = define_devices(CommandSpec(app), *devices);
   Chosen chosen;
   run_command.callback([&] {
     note_json(run_command, chosen);
     chosen.command = [run](Context& context) { return run_zoo(context, *run); };
+  });
+  info_command.callback([&] {
+    note_json(info_command, chosen);
+    chosen.command = [info](Context& context) { return run_zoo_info(context, *info); };
   });
   devices_command.callback([&] {
     note_json(devices_command, chosen);

@@ -59,6 +59,16 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
   return run;
 }
 
+CommandSpec define_zoo_info(CommandSpec zoo, ZooInfoOptions& options) {
+  CommandSpec info = add_command(zoo, "info", "ckpt zoo info resnet50\n  ckpt zoo info ./Llama-3.2-1B --json",
+                                 "Show what a model is built from, how large it is, and whether its weights fit.");
+  info.add_option("NAME", options.name, "model, family, or folder with config.json and weights")
+      .required()
+      .type_name("");
+  add_answer_options(info, options);
+  return info;
+}
+
 CommandSpec define_devices(CommandSpec app, DevicesOptions& options) {
   CommandSpec devices =
       add_command(app, "devices", "ckpt devices\n  ckpt devices --measure",

@@ -1,7 +1,7 @@
 #pragma once
-// The options of `ckpt zoo run` and `ckpt devices`. They are defined once and used twice: by ckpt, for help, manual
-// pages and completion, and by ckpt-run, which does the work. Nothing here needs the runtime.
-// Thread safety: plain values. Use: auto o = std::make_shared<RunOptions>(); CommandSpec c = define_zoo_run(zoo, *o);
+// The options of `ckpt zoo run`, `ckpt zoo info` and `ckpt devices`. They are defined once and used twice: by ckpt, for
+// help, manual pages and completion, and by ckpt-run, which does the work. Nothing here needs the runtime. Thread
+// safety: plain values. Use: auto o = std::make_shared<RunOptions>(); CommandSpec c = define_zoo_run(zoo, *o);
 
 #include <cstdint>
 #include <string>
@@ -33,6 +33,10 @@ struct RunOptions : ReadOptions {
   double temperature = 1;
 };
 
+struct ZooInfoOptions : ReadOptions {
+  std::string name;
+};
+
 struct DevicesOptions {
   bool json = false;
   bool measure = false;
@@ -40,6 +44,7 @@ struct DevicesOptions {
 
 /// The commands without what they do; the caller sets their callbacks.
 CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options);
+CommandSpec define_zoo_info(CommandSpec zoo, ZooInfoOptions& options);
 CommandSpec define_devices(CommandSpec app, DevicesOptions& options);
 
 }  // namespace cli
