@@ -1,7 +1,9 @@
 // Models of images, by the keyword arguments that torchvision's constructors take. Blocks that Python hands over as
 // objects are lists of numbers here, in the order of the objects' arguments.
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "libcore/base/error.h"
 #include "zoo/alexnet.h"
@@ -35,22 +37,66 @@ void read_builder(Fields& f, Options& o) {
   o.in_channels = f.count("in_channels", o.in_channels);
 }
 
-/// A list of rows of `width` whole numbers, of which null is 0.
-std::vector<std::vector<std::int64_t>> read_rows(Fields& f, std::string_view name, std::size_t width) {
+/// A number of a row; null and false are 0, true is 1, and so are the words that say which of two.
+std::optional<std::int64_t> number_of(const JsonView& item) {
+  if (item.is(JsonView::Kind::null)) return 0;
+  if (item.is(JsonView::Kind::boolean)) return item.as_boolean() ? 1 : 0;
+  if (item.is(JsonView::Kind::text)) {
+    const std::string_view word = item.as_text();
+    if (word == "HS" || word == "FusedMBConv") return 1;
+    return word == "RE" || word == "MBConv" ? std::optional<std::int64_t>(0) : std::nullopt;
+  }
+  return item.is_count() && item.as_integer() <= 1 << 24 ? std::optional<std::int64_t>(item.as_integer())
+                                                         : std::nullopt;
+}
+
+/// The values of a row that is a list, or an object with such fields.
+std::vector<std::int64_t> read_row(const JsonView& row, const std::vector<std::string_view>& fields) {
+  std::vector<std::int64_t> numbers;
+  if (row.is(JsonView::Kind::array)) {
+    for (const JsonView& item : row.items()) {
+      const auto number = number_of(item);
+      if (!number) return {};
+      numbers.push_back(*number);
+    }
+    // The first field may be left out where it is 0 for most.
+    if (numbers.size() + 1 == fields.size() && fields[0] == "block") numbers.insert(numbers.begin(), 0);
+    return numbers;
+  }
+  if (!row.is(JsonView::Kind::object)) return {};
+  for (std::string_view field : fields) {
+    const auto number = row.has(field) ? number_of(row.at(field)) : 0;
+    if (!number) return {};
+    numbers.push_back(*number);
+  }
+  for (const auto& [name, value] : row.members()) {
+    if (std::find(fields.begin(), fields.end(), name) == fields.end()) return {};
+  }
+  return numbers;
+}
+
+/// Of these 0 and null say that there is none: of the last stage no stage follows.
+bool may_be_nothing(std::string_view field) {
+  constexpr std::string_view kNothing[] = {"block", "use_se", "activation", "dilation", "out_channels"};
+  return std::find(std::begin(kNothing), std::end(kNothing), field) != std::end(kNothing);
+}
+
+/// A list of rows; none when it is absent.
+std::vector<std::vector<std::int64_t>> read_rows(Fields& f, std::string_view name,
+                                                 const std::vector<std::string_view>& fields) {
   std::vector<std::vector<std::int64_t>> rows;
   const auto value = f.value(name);
   if (!value) return rows;
-  const std::string wrong = "is no list of rows of " + std::to_string(width) + " whole numbers";
+  std::string wrong = "is no list of rows of ";
+  for (std::string_view field : fields) wrong += (field == fields[0] ? "" : ", ") + std::string(field);
   if (!value->root().is(JsonView::Kind::array)) f.refuse(name, wrong);
   for (const JsonView& row : value->root().items()) {
-    if (!row.is(JsonView::Kind::array) || row.items().size() != width) f.refuse(name, wrong);
-    std::vector<std::int64_t> numbers;
-    for (const JsonView& item : row.items()) {
-      const bool absent = item.is(JsonView::Kind::null);
-      if (!absent && !(item.is_count() && item.as_integer() <= 1 << 24)) f.refuse(name, wrong);
-      numbers.push_back(absent ? 0 : item.as_integer());
+    rows.push_back(read_row(row, fields));
+    if (rows.back().size() != fields.size()) f.refuse(name, wrong);
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (rows.back()[i] == 0 && !may_be_nothing(fields[i]))
+        f.refuse(name, "has a row without " + std::string(fields[i]));
     }
-    rows.push_back(std::move(numbers));
   }
   if (rows.empty()) f.refuse(name, "is an empty list");
   return rows;
@@ -184,7 +230,7 @@ MobileNetV2::Options read_mobilenet_v2(Fields& f) {
   o.width_mult = f.number("width_mult", o.width_mult);
   o.round_nearest = f.count("round_nearest", o.round_nearest);
   o.dropout = f.probability("dropout", o.dropout);
-  const auto rows = read_rows(f, "inverted_residual_setting", 4);
+  const auto rows = read_rows(f, "inverted_residual_setting", {"t", "c", "n", "s"});
   if (!rows.empty()) o.stages.clear();
   for (const auto& row : rows) o.stages.push_back({row[0], row[1], row[2], row[3]});
   return o;
@@ -194,6 +240,12 @@ std::shared_ptr<core::Module> make_mobilenet_v3(Fields& f) {
   MobileNetV3::Options o;
   read_builder(f, o);
   const bool small = f.choice("arch", "large", {"small", "large"}) == "small";
+  o.last_channel = f.count("last_channel", o.last_channel);
+  for (const auto& r : read_rows(f, "inverted_residual_setting",
+                                 {"input_channels", "kernel", "expanded_channels", "out_channels", "use_se",
+                                  "activation", "stride", "dilation"})) {
+    o.blocks.push_back({r[0], r[1], r[2], r[3], r[4] == 1, r[5] == 1, r[6], std::max<std::int64_t>(1, r[7])});
+  }
   o.width_mult = f.number("width_mult", o.width_mult);
   o.reduced_tail = f.flag("reduced_tail", o.reduced_tail);
   o.dilated = f.flag("dilated", o.dilated);
@@ -210,9 +262,11 @@ ShuffleNetV2::Options read_shufflenet(Fields& f) {
   return o;
 }
 
-/// Rows of expand ratio, kernel, stride, channels in, channels out, layers; in v2 1 in front for fused blocks, else 0.
+/// Rows with "FusedMBConv", "MBConv" or nothing in front.
 std::vector<EfficientNet::Stage> read_efficientnet_stages(Fields& f, std::vector<EfficientNet::Stage> fallback) {
-  const auto rows = read_rows(f, "inverted_residual_setting", 7);
+  const auto rows =
+      read_rows(f, "inverted_residual_setting",
+                {"block", "expand_ratio", "kernel", "stride", "input_channels", "out_channels", "num_layers"});
   if (rows.empty()) return fallback;
   std::vector<EfficientNet::Stage> stages;
   for (const auto& r : rows) stages.push_back({r[1], r[2], r[3], r[4], r[5], r[6], r[0] == 1});
@@ -233,29 +287,42 @@ EfficientNet::Options read_efficientnet(Fields& f) {
   return o;
 }
 
-RegNet::Options read_regnet(Fields& f) {
-  RegNet::Options o;
-  read_builder(f, o);
+/// Of BlockParams, which builders take apart and the class takes as an object.
+void read_block_params(Fields& f, RegNet::Options& o) {
   o.depth = f.depth("depth", o.depth);
   o.first = f.count("w_0", o.first);
   o.slope = f.number("w_a", o.slope);
   o.step = f.number("w_m", o.step);
   o.group = f.count("group_width", o.group);
   o.squeeze = f.probability("se_ratio", o.squeeze);
-  o.stem = f.count("stem_width", o.stem);
   if (!(o.slope >= 0)) f.refuse("w_a", "is negative");
   if (!(o.step > 1)) f.refuse("w_m", "is not more than 1");
+}
+
+RegNet::Options read_regnet(Fields& f) {
+  RegNet::Options o;
+  read_builder(f, o);
+  o.stem = f.count("stem_width", o.stem);
+  read_block_params(f, o);
+  if (const auto value = f.value("block_params")) {
+    const Config config = Config::parse(value->text(), "block_params");
+    Fields inner("RegNet's block_params", config);
+    read_block_params(inner, o);
+    inner.finish();
+  }
   return o;
 }
 
 ConvNeXt::Options read_convnext(Fields& f) {
   ConvNeXt::Options o;
   read_builder(f, o);
-  const auto rows = read_rows(f, "block_setting", 3);
+  const auto rows = read_rows(f, "block_setting", {"input_channels", "out_channels", "num_layers"});
   if (!rows.empty()) o.widths.clear(), o.depths.clear();
-  for (const auto& row : rows) {
-    o.widths.push_back(row[0]);
-    o.depths.push_back(row[2]);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool follows = rows[i][1] == 0 ? i + 1 == rows.size() : i + 1 < rows.size() && rows[i][1] == rows[i + 1][0];
+    if (!follows) f.refuse("block_setting", "has a stage whose channels out are not those that the next takes");
+    o.widths.push_back(rows[i][0]);
+    o.depths.push_back(rows[i][2]);
   }
   o.layer_scale = f.number("layer_scale", o.layer_scale);
   o.stochastic_depth = f.probability("stochastic_depth_prob", o.stochastic_depth);

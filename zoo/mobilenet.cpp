@@ -94,7 +94,8 @@ struct BlockOptions {
   bool squeeze;  ///< with squeeze and excitation
   Act activation;
   std::int64_t stride;
-  bool last_stage;  ///< dilated in segmentation models
+  bool last_stage;            ///< dilated in segmentation models
+  std::int64_t dilation = 2;  ///< there
 };
 
 constexpr BlockOptions kLarge[] = {
@@ -127,7 +128,7 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
     if (o.hidden != o.in) {
       block.push_back(Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = kNorm, .activation = o.activation}));
     }
-    const std::int64_t dilation = dilated && o.last_stage ? 2 : 1;
+    const std::int64_t dilation = dilated && o.last_stage ? o.dilation : 1;
     block.push_back(Conv2dNormActivation(o.hidden, o.hidden,
                                          {.kernel = o.kernel,
                                           .stride = dilation > 1 ? 1 : o.stride,
@@ -147,8 +148,18 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
   Tensor forward(const Tensor& x) { return residual ? block(x) + x : block(x); }
 };
 
+std::vector<BlockOptions> given_blocks(const std::vector<MobileNetV3::Block>& given) {
+  std::vector<BlockOptions> blocks;
+  for (const MobileNetV3::Block& b : given) {
+    const Act act = b.hardswish ? Act::hardswish : Act::relu;
+    blocks.push_back({b.in, b.kernel, b.hidden, b.out, b.squeeze, act, b.stride, b.dilation > 1, b.dilation});
+  }
+  return blocks;
+}
+
 /// The blocks of a size with the widths that the options ask for.
 std::vector<BlockOptions> blocks(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  if (!o.blocks.empty()) return given_blocks(o.blocks);
   const auto table = size == MobileNetV3::Size::small ? std::span<const BlockOptions>(kSmall) : kLarge;
   std::vector<BlockOptions> blocks(table.begin(), table.end());
   for (BlockOptions& block : blocks) {
@@ -172,6 +183,7 @@ std::int64_t last_conv(MobileNetV3::Size size, const MobileNetV3::Options& o) {
 
 /// Width of the layer before the classifier.
 std::int64_t last_width(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  if (o.last_channel != 0) return o.last_channel;
   const std::int64_t width = (size == MobileNetV3::Size::small ? 1024 : 1280) / (o.reduced_tail ? 2 : 1);
   return make_divisible(static_cast<double>(width) * o.width_mult);
 }
@@ -181,7 +193,7 @@ core::Sequential make_features(MobileNetV3::Size size, const MobileNetV3::Option
   core::Sequential features;
   features.push_back(
       Conv2dNormActivation(o.in_channels, all[0].in, {.stride = 2, .norm = kNorm, .activation = Act::hardswish}));
-  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, o.dilated));
+  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, o.dilated || !o.blocks.empty()));
   features.push_back(Conv2dNormActivation(all.back().out, 6 * all.back().out,
                                           {.kernel = 1, .norm = kNorm, .activation = Act::hardswish}));
   return features;

@@ -35,9 +35,17 @@ struct MobileNetV2 : core::ModuleOf<MobileNetV2> {
 
 struct MobileNetV3 : core::ModuleOf<MobileNetV3> {
   enum class Size { small, large };
+  struct Block {
+    std::int64_t in, kernel, hidden, out;
+    bool squeeze;    ///< with squeeze and excitation
+    bool hardswish;  ///< in place of ReLU
+    std::int64_t stride, dilation;
+  };
   struct Options {
     double width_mult = 1;
-    bool reduced_tail = false;  ///< half the channels in the last stage
+    bool reduced_tail = false;       ///< half the channels in the last stage
+    std::vector<Block> blocks = {};  ///< empty: those of the size, at the width asked for
+    std::int64_t last_channel = 0;   ///< width of the layer before the classifier; 0: that of the size
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
     double dropout = 0.2;

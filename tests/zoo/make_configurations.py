@@ -135,6 +135,55 @@ l("convnextv2_2", "ConvNextV2ForImageClassification", "ConvNextV2Config", [[V, [
 v("efficientnet_v2_1", "efficientnet_v2_s", S, num_classes=5)
 
 
+# Constructors that take blocks as objects, which are data in the cases.
+v("resnet_blocks_1", "ResNet", S, block="Bottleneck", layers=[1, 2, 1, 1], num_classes=4)
+v("resnet_blocks_2", "ResNet", S, block="BasicBlock", layers=[2, 1, 1, 1], num_classes=3)
+v("convnext_blocks_1", "ConvNeXt", S, block_setting=[[16, 24, 1], [24, 32, 2], [32, None, 1]], num_classes=4)
+v("convnext_blocks_2", "ConvNeXt", S, block_setting=[[12, 20, 2], [20, None, 1]], num_classes=3, stochastic_depth_prob=0.2, layer_scale=0.5)
+v("regnet_blocks_1", "RegNet", S, block_params=dict(depth=6, w_0=16, w_a=12.5, w_m=2.1, group_width=8, se_ratio=0.25), num_classes=4)
+v("regnet_blocks_2", "RegNet", S, block_params=dict(depth=5, w_0=24, w_a=20.0, w_m=2.5, group_width=8), num_classes=3, stem_width=16)
+v("efficientnet_blocks_1", "EfficientNet", S, inverted_residual_setting=[["MBConv", 1, 3, 1, 16, 8, 1], ["MBConv", 6, 5, 2, 8, 16, 2]], dropout=0.1, num_classes=4)
+v("efficientnet_blocks_2", "EfficientNet", S, inverted_residual_setting=[["FusedMBConv", 1, 3, 1, 16, 16, 1], ["MBConv", 4, 3, 2, 16, 24, 2]], dropout=0.2, last_channel=64, num_classes=3)
+v("mobilenet_v3_blocks_1", "MobileNetV3", S, inverted_residual_setting=[[16, 3, 16, 16, True, "RE", 2, 1], [16, 5, 72, 24, False, "HS", 1, 1]], last_channel=40, num_classes=4)
+v("mobilenet_v3_blocks_2", "MobileNetV3", S, inverted_residual_setting=[[8, 3, 16, 16, False, "HS", 1, 1], [16, 3, 40, 16, True, "HS", 2, 2], [16, 3, 48, 16, True, "RE", 1, 1]], last_channel=24, num_classes=3)
+v("vgg_plan_1", "VGG", [2, 3, 32, 32], cfg=[16, "M", 24, 24, "M", 512, "M"], batch_norm=True, num_classes=4)
+
+
+def with_objects(build):
+    """A build() for vision.py that makes the objects."""
+    import functools
+
+    from torchvision.models import convnext, efficientnet, mobilenetv3, regnet, resnet, vgg
+
+    def rebuilt(case):
+        name, args = case["builder"], dict(case.get("args", {}))
+        if name == "ResNet":
+            args["block"] = getattr(resnet, args["block"])
+        elif name == "ConvNeXt":
+            args["block_setting"] = [convnext.CNBlockConfig(*row) for row in args["block_setting"]]
+        elif name == "RegNet":
+            args["block_params"] = regnet.BlockParams.from_init_params(**args["block_params"])
+        elif name == "EfficientNet":
+            args["inverted_residual_setting"] = [getattr(efficientnet, row[0] + "Config")(*row[1:]) for row in args["inverted_residual_setting"]]
+        elif name == "MobileNetV3":
+            args["inverted_residual_setting"] = [mobilenetv3.InvertedResidualConfig(*row, 1.0) for row in args["inverted_residual_setting"]]
+        elif name == "VGG":
+            args = dict(features=vgg.make_layers(args["cfg"], args["batch_norm"]), num_classes=args["num_classes"])
+        else:
+            return build(case)
+        module = {"ResNet": resnet, "ConvNeXt": convnext, "RegNet": regnet, "EfficientNet": efficientnet, "MobileNetV3": mobilenetv3, "VGG": vgg}[name]
+        return getattr(module, name)(**args)
+
+    return functools.wraps(build)(rebuilt)
+
+
+def make_vision(configs, out):
+    sys.argv = ["vision.py", "--out", out, "--configs", configs]
+    import vision as generator
+    generator.build = with_objects(generator.build)
+    generator.main()
+
+
 def main():
     generators, folder = sys.argv[1:]
     out = os.path.join(folder, "zoo")
@@ -146,7 +195,11 @@ def main():
         configs = os.path.join(folder, kind + ".configs.json")
         with open(configs, "w") as f:
             json.dump(cases, f)
-        subprocess.run([sys.executable, os.path.join(generators, kind + ".py"), "--out", out, "--configs", configs], check=True)
+        if kind == "vision":
+            sys.path.insert(0, generators)
+            make_vision(configs, out)
+        else:
+            subprocess.run([sys.executable, os.path.join(generators, kind + ".py"), "--out", out, "--configs", configs], check=True)
         os.remove(configs)
 
 

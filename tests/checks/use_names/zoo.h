@@ -5,6 +5,7 @@
 
 #include "libcore/module/module.h"
 #include "zoo/data/image.h"
+#include "zoo/measure.h"
 
 namespace user {
 
@@ -15,5 +16,7 @@ extern const core::Tensor states, x;                // (n, words, features)
 extern const zoo::Image image;
 extern const core::Bytes content;  // of a file
 extern const std::shared_ptr<core::Module> net;
+extern zoo::Config config;           // the fields of a family
+extern const zoo::ShapeOf shape_of;  // of a file's tensors
 
 }  // namespace user
