@@ -249,6 +249,7 @@ std::shared_ptr<core::Module> make_mobilenet_v3(Fields& f) {
   o.width_mult = f.number("width_mult", o.width_mult);
   o.reduced_tail = f.flag("reduced_tail", o.reduced_tail);
   o.dilated = f.flag("dilated", o.dilated);
+  o.norm_eps = f.number("norm_eps", o.norm_eps);
   o.dropout = f.probability("dropout", o.dropout);
   f.finish();
   return std::make_shared<MobileNetV3>(small ? MobileNetV3::Size::small : MobileNetV3::Size::large, o);

@@ -10,6 +10,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
+#include "zoo/timm_config.h"
 
 namespace zoo {
 namespace {
@@ -34,37 +35,8 @@ constexpr std::pair<std::string_view, std::string_view> kUsualHeads[] = {
     {"vit", "ViTForImageClassification"},
 };
 
-/// timm's names of models that have another name here. A tag behind a dot says which weights.
-constexpr std::pair<std::string_view, std::string_view> kTimm[] = {
-    {"vit_base_patch16_224", "vit_b_16"},
-    {"vit_base_patch32_224", "vit_b_32"},
-    {"vit_large_patch16_224", "vit_l_16"},
-    {"vit_large_patch32_224", "vit_l_32"},
-    {"mobilenetv2_100", "mobilenet_v2"},
-    {"mobilenetv3_small_100", "mobilenet_v3_small"},
-    {"mobilenetv3_large_100", "mobilenet_v3_large"},
-    {"swin_tiny_patch4_window7_224", "swin_t"},
-    {"swin_small_patch4_window7_224", "swin_s"},
-    {"swin_base_patch4_window7_224", "swin_b"},
-    {"regnety_004", "regnet_y_400mf"},
-    {"regnety_008", "regnet_y_800mf"},
-    {"regnety_016", "regnet_y_1_6gf"},
-    {"regnety_032", "regnet_y_3_2gf"},
-    {"regnetx_004", "regnet_x_400mf"},
-    {"regnetx_008", "regnet_x_800mf"},
-    {"regnetx_016", "regnet_x_1_6gf"},
-    {"regnetx_032", "regnet_x_3_2gf"},
-};
-
-std::string family_names() {
-  std::vector<std::string> names;
-  for (const Family& family : families()) names.emplace_back(family.name);
-  return core::join(names, ", ");
-}
-
 [[noreturn]] void refuse_family(const std::string& name) {
-  throw Error(ErrorCode::unsupported,
-              "config.json is of the family " + core::quote(name) + ", which is not here; there are " + family_names());
+  throw Error(ErrorCode::unsupported, "config.json is of the family " + core::quote(name) + ", which is not here");
 }
 
 /// The first text of the list "architectures"; "" without one.
@@ -77,22 +49,6 @@ std::string first_architecture(const Config& config) {
   return first.is(ckpt::JsonView::Kind::text) ? std::string(first.as_text()) : "";
 }
 
-/// timm: {"architecture": "resnet50", "num_classes": 10, "model_args": {...}, "pretrained_cfg": {...}}.
-FolderConfig timm_config(const std::string& architecture, const Config& file) {
-  std::string name = architecture.substr(0, architecture.find('.'));
-  for (const auto& [timm, ours] : kTimm) {
-    if (name == timm) name = ours;
-  }
-  if (find(name) == nullptr) refuse_family(architecture);
-  Config asked;
-  if (const std::string* classes = file.json_of("num_classes")) asked.set("num_classes", *classes);
-  if (const std::string* arguments = file.json_of("model_args")) {
-    asked = asked.with(Config::parse(*arguments, "field 'model_args'"));
-  }
-  auto [family, config] = resolve(name, asked);
-  return {family, std::move(config)};
-}
-
 FolderConfig config_in(const Config& file) {
   if (const auto named = file.text_of("family")) {
     if (find(*named) == nullptr && find_family(*named) == nullptr) refuse_family(*named);
@@ -101,7 +57,12 @@ FolderConfig config_in(const Config& file) {
     auto [family, config] = resolve(*named, asked);
     return {family, std::move(config)};
   }
-  if (const auto timm = file.text_of("architecture")) return timm_config(*timm, file);
+  if (const auto timm = file.text_of("architecture")) {
+    auto [name, asked] = timm_model(*timm, file);
+    if (find(name) == nullptr && find_family(name) == nullptr) refuse_family(*timm);
+    auto [family, config] = resolve(name, asked);
+    return {family, std::move(config)};
+  }
   std::string name = first_architecture(file);
   const std::string type = file.text_of("model_type").value_or("");
   for (const auto& [known, head] : kUsualHeads) {

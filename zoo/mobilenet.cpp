@@ -117,16 +117,20 @@ constexpr BlockOptions kSmall[] = {
     {96, 5, 576, 96, true, Act::hardswish, 1, true},
 };
 
-constexpr core::BatchNormOptions kNorm{.eps = 0.001, .momentum = 0.01};
+core::BatchNormOptions norm_of(const MobileNetV3::Options& o) {
+  return {.eps = o.norm_eps, .momentum = 0.01};
+}
 
 /// As v2's, with squeeze and excitation where the table says so.
 struct InvertedResidual : core::ModuleOf<InvertedResidual> {
   core::Sequential block;
   bool residual;
 
-  InvertedResidual(const BlockOptions& o, bool dilated) : residual(o.stride == 1 && o.in == o.out) {
+  InvertedResidual(const BlockOptions& o, const MobileNetV3::Options& all) : residual(o.stride == 1 && o.in == o.out) {
+    const bool dilated = all.dilated || !all.blocks.empty();
+    const core::BatchNormOptions norm = norm_of(all);
     if (o.hidden != o.in) {
-      block.push_back(Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = kNorm, .activation = o.activation}));
+      block.push_back(Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = norm, .activation = o.activation}));
     }
     const std::int64_t dilation = dilated && o.last_stage ? o.dilation : 1;
     block.push_back(Conv2dNormActivation(o.hidden, o.hidden,
@@ -134,7 +138,7 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
                                           .stride = dilation > 1 ? 1 : o.stride,
                                           .groups = o.hidden,
                                           .dilation = dilation,
-                                          .norm = kNorm,
+                                          .norm = norm,
                                           .activation = o.activation}));
     if (o.squeeze) {
       block.push_back(
@@ -142,7 +146,7 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
                                                .activation = core::ReLU(),
                                                .scale_activation = core::Hardsigmoid()}));
     }
-    block.push_back(Conv2dNormActivation(o.hidden, o.out, {.kernel = 1, .norm = kNorm, .activation = Act::none}));
+    block.push_back(Conv2dNormActivation(o.hidden, o.out, {.kernel = 1, .norm = norm, .activation = Act::none}));
   }
   void members(core::Members& m) override { m.child("block", block); }
   Tensor forward(const Tensor& x) { return residual ? block(x) + x : block(x); }
@@ -192,10 +196,10 @@ core::Sequential make_features(MobileNetV3::Size size, const MobileNetV3::Option
   const std::vector<BlockOptions> all = blocks(size, o);
   core::Sequential features;
   features.push_back(
-      Conv2dNormActivation(o.in_channels, all[0].in, {.stride = 2, .norm = kNorm, .activation = Act::hardswish}));
-  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, o.dilated || !o.blocks.empty()));
+      Conv2dNormActivation(o.in_channels, all[0].in, {.stride = 2, .norm = norm_of(o), .activation = Act::hardswish}));
+  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, o));
   features.push_back(Conv2dNormActivation(all.back().out, 6 * all.back().out,
-                                          {.kernel = 1, .norm = kNorm, .activation = Act::hardswish}));
+                                          {.kernel = 1, .norm = norm_of(o), .activation = Act::hardswish}));
   return features;
 }
 

@@ -49,6 +49,7 @@ struct MobileNetV3 : core::ModuleOf<MobileNetV3> {
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
     double dropout = 0.2;
+    double norm_eps = 0.001;
     bool dilated = false;  ///< the last stage dilates instead of striding (for segmentation)
   };
   core::Sequential features;

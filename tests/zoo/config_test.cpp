@@ -121,6 +121,20 @@ TEST_F(ZooFolder, TakesTimmsNamesAndArguments) {
   EXPECT_EQ(made.model->parameter("fc.weight").size(0), 5);
 }
 
+TEST_F(ZooFolder, TakesTimmsTransformersAtTheSizesOfTheirNamesAndArguments) {
+  config(R"({"architecture": "vit_tiny_patch16_224.augreg", "num_classes": 5,
+             "model_args": {"img_size": [32, 32], "patch_size": 8, "depth": 2, "in_chans": 1, "global_pool": "token"}})");
+  const zoo::FolderConfig said = zoo::folder_config(dir_.path());
+  auto net = zoo::build(*said.family, said.config);
+  EXPECT_EQ(net->parameter("conv_proj.weight").sizes(), (core::Shape{192, 1, 8, 8}));
+  EXPECT_EQ(net->parameter("encoder.pos_embedding").size(1), 17);
+  EXPECT_EQ(net->parameter("heads.head.weight").size(0), 5);
+  config(R"({"architecture": "vit_tiny_patch16_224", "model_args": {"qk_norm": true}})");
+  EXPECT_EQ(refusal(), "field 'qk_norm' of timm's vit_tiny_patch16_224 is not known here");
+  config(R"({"architecture": "vit_tiny_patch16_224", "model_args": {"global_pool": "map"}})");
+  EXPECT_THAT(refusal(), HasSubstr("field 'global_pool'"));
+}
+
 TEST_F(ZooFolder, MayNameAFamilyOfTheZoo) {
   config(R"({"family": "CharLSTM", "vocabulary": 7, "layers": 2})");
   ckpt::save(zoo::make("CharLSTM", Config::parse(R"({"vocabulary": 7, "layers": 2})"))->state_dict(),
@@ -133,7 +147,7 @@ TEST_F(ZooFolder, SaysWhatIsMissing) {
   config("{}");
   EXPECT_THAT(refusal(), HasSubstr("config.json names no model"));
   config(R"({"architectures": ["T5ForConditionalGeneration"]})");
-  EXPECT_THAT(refusal(), HasSubstr("of the family 'T5ForConditionalGeneration', which is not here; there are"));
+  EXPECT_THAT(refusal(), HasSubstr("of the family 'T5ForConditionalGeneration', which is not here"));
   config(R"({"model_type": "llama", )" + llama_ + "}");
   EXPECT_NE(refusal(), "");
 }
