@@ -214,7 +214,8 @@ LlamaOptions read_decoder(Fields& f, LlamaOptions o) {
   o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
   o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
   o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
-  const std::int64_t groups = o.num_key_value_heads != 0 ? o.num_key_value_heads : o.num_attention_heads;
+  const bool own = o.num_key_value_heads != 0 && !f.is_null("num_key_value_heads");
+  const std::int64_t groups = own ? o.num_key_value_heads : o.num_attention_heads;
   o.num_key_value_heads = f.count("num_key_value_heads", groups);
   o.head_dim = f.count("head_dim", o.head_dim);
   o.rms_norm_eps = f.number("rms_norm_eps", o.rms_norm_eps);

@@ -1,6 +1,7 @@
 #include "zoo/fit.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 #include <vector>
@@ -252,8 +253,10 @@ void set_groups(Config& config, const File& file) {
   const ckpt::NamedEntry* key = file.find("layers.0.self_attn.k_proj.weight");
   const std::string* said = config.json_of("num_attention_heads");
   if (out == nullptr || key == nullptr || said == nullptr || config.has("num_key_value_heads")) return;
-  const std::int64_t heads = std::stoll(*said);
+  std::int64_t heads = 0;
+  std::from_chars(said->data(), said->data() + said->size(), heads);
   if (heads <= 0 || out->entry->shape.size() != 2 || out->entry->shape[1] % heads != 0) return;
+  if (key->entry->shape.size() != 2 || out->entry->shape[1] < heads) return;
   const std::int64_t width = out->entry->shape[1] / heads;
   config.set("num_key_value_heads", std::to_string(key->entry->shape[0] / width));
   config.set("head_dim", std::to_string(width));

@@ -81,6 +81,12 @@ constexpr Row kRows[] = {
     {"DenseNet", "num_classes", "classifier.weight", 0},
     {"ResNet", "in_channels", "conv1.weight", 1},
     {"ResNet", "num_classes", "fc.weight", 0},
+    {"ConvNeXt", "in_channels", "features.0.0.weight", 1},
+    {"ConvNeXt", "num_classes", "classifier.2.weight", 0},
+    {"SwinTransformer", "embed_dim", "features.0.0.weight", 0},
+    {"SwinTransformer", "in_channels", "features.0.0.weight", 1},
+    {"SwinTransformer", "patch_size", "features.0.0.weight", 2},
+    {"SwinTransformer", "num_classes", "head.weight", 0},
     {"MLP", "inputs", "fc1.weight", 1},
     {"MLP", "hidden", "fc1.weight", 0},
     {"MLP", "classes", "fc2.weight", 0},
@@ -110,6 +116,12 @@ std::int64_t count_in_row(const std::string& key, const ShapeOf& shape_of) {
   return count;
 }
 
+/// A size of the tensor of this name; 0 where it has none such. A file may hold anything under a name.
+std::int64_t size_at(const ShapeOf& shape_of, const std::string& key, std::size_t dim) {
+  const core::Shape* shape = shape_of(key);
+  return shape != nullptr && dim < shape->size() ? (*shape)[dim] : 0;
+}
+
 /// What the row's key says, in JSON; "" for nothing.
 std::string said(const Row& row, const ShapeOf& shape_of) {
   const std::string key(row.key);
@@ -126,7 +138,7 @@ std::string said(const Row& row, const ShapeOf& shape_of) {
 
 /// The side of the image that so many positions of patches, beside `tokens` others, come from.
 void measure_image(Config& config, const core::Shape* positions, std::int64_t tokens, std::int64_t patch) {
-  if (positions == nullptr || positions->size() != 3) return;
+  if (positions == nullptr || positions->size() != 3 || (*positions)[1] <= tokens) return;
   const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>((*positions)[1] - tokens))));
   if (side > 0) config.set("image_size", std::to_string(side * patch));
 }
@@ -134,7 +146,7 @@ void measure_image(Config& config, const core::Shape* positions, std::int64_t to
 std::string list_of(const std::vector<std::int64_t>& numbers) {
   std::string text;
   for (std::int64_t number : numbers) text += (text.empty() ? "[" : ", ") + std::to_string(number);
-  return text + "]";
+  return text.empty() ? "[]" : text + "]";
 }
 
 /// How many there are in a row of each of the numbered groups: "layer#." with "conv1.weight".
@@ -151,13 +163,13 @@ std::vector<std::int64_t> counts_of(const std::string& group, const std::string&
 
 void measure_resnet(Config& config, const ShapeOf& shape_of) {
   config.set("layers", list_of(counts_of("layer@.", "#.conv1.weight", shape_of)));
-  const core::Shape* middle = shape_of("layer1.0.conv2.weight");
+  const std::int64_t width = size_at(shape_of, "layer1.0.conv2.weight", 0);
+  const std::int64_t in_group = size_at(shape_of, "layer1.0.conv2.weight", 1);
   const bool bottleneck = shape_of("layer1.0.conv3.weight") != nullptr;
   config.set("block", bottleneck ? "\"Bottleneck\"" : "\"BasicBlock\"");
-  if (!bottleneck || middle == nullptr || middle->size() != 4 || (*middle)[1] == 0) return;
-  const std::int64_t groups = (*middle)[0] / (*middle)[1];
-  config.set("groups", std::to_string(groups));
-  config.set("width_per_group", std::to_string((*middle)[1]));
+  if (!bottleneck || in_group <= 0) return;
+  config.set("groups", std::to_string(width / in_group));
+  config.set("width_per_group", std::to_string(in_group));
 }
 
 void measure_densenet(Config& config, const ShapeOf& shape_of) {
@@ -170,21 +182,54 @@ void measure_densenet(Config& config, const ShapeOf& shape_of) {
     depths.push_back(count);
   }
   config.set("block_config", list_of(depths));
-  const core::Shape* wide = shape_of("features.denseblock1.denselayer1.conv1.weight");
-  const core::Shape* narrow = shape_of("features.denseblock1.denselayer1.conv2.weight");
-  if (wide != nullptr && narrow != nullptr && !narrow->empty() && (*narrow)[0] > 0) {
-    config.set("bn_size", std::to_string((*wide)[0] / (*narrow)[0]));
+  const std::int64_t wide = size_at(shape_of, "features.denseblock1.denselayer1.conv1.weight", 0);
+  const std::int64_t narrow = size_at(shape_of, "features.denseblock1.denselayer1.conv2.weight", 0);
+  if (narrow > 0) config.set("bn_size", std::to_string(wide / narrow));
+}
+
+/// Stages lie at the odd places, between them what halves the image.
+std::string stage_key(int stage, const std::string& rest) {
+  return "features." + std::to_string(2 * stage + 1) + "." + rest;
+}
+
+void measure_convnext(Config& config, const ShapeOf& shape_of) {
+  std::string rows;
+  for (int stage = 0;; ++stage) {
+    const std::int64_t depth = count_in_row(stage_key(stage, "#.block.0.weight"), shape_of);
+    if (depth == 0) break;
+    const std::int64_t width = size_at(shape_of, stage_key(stage, "0.block.0.weight"), 0);
+    const std::int64_t next = size_at(shape_of, stage_key(stage + 1, "0.block.0.weight"), 0);
+    rows += (rows.empty() ? "[[" : ", [") + std::to_string(width) + ", " + (next == 0 ? "null" : std::to_string(next)) +
+            ", " + std::to_string(depth) + "]";
   }
+  if (!rows.empty()) config.set("block_setting", rows + "]");
+}
+
+/// The table of positions says how many heads there are and how wide a window is: ((2 w - 1)^2, heads).
+void measure_swin(Config& config, const ShapeOf& shape_of) {
+  std::vector<std::int64_t> depths, heads;
+  for (int stage = 0;; ++stage) {
+    const std::int64_t depth = count_in_row(stage_key(stage, "#.norm1.weight"), shape_of);
+    const std::string table = stage_key(stage, "0.attn.relative_position_bias_table");
+    if (depth == 0) break;
+    depths.push_back(depth);
+    heads.push_back(size_at(shape_of, table, 1));
+    const auto side = std::lround(std::sqrt(static_cast<double>(size_at(shape_of, table, 0))));
+    config.set("window_size", std::to_string((side + 1) / 2));
+  }
+  config.set("depths", list_of(depths));
+  config.set("num_heads", list_of(heads));
+  const auto hidden = static_cast<double>(size_at(shape_of, stage_key(0, "0.mlp.0.weight"), 0));
+  const auto width = static_cast<double>(size_at(shape_of, stage_key(0, "0.mlp.0.weight"), 1));
+  if (width > 0) config.set("mlp_ratio", std::to_string(hidden / width));
 }
 
 /// Of Qwen3, whose norms say how wide a head is.
 void measure_heads(Config& config, const ShapeOf& shape_of) {
-  const core::Shape* head = shape_of("layers.0.self_attn.q_norm.weight");
-  const core::Shape* out = shape_of("layers.0.self_attn.o_proj.weight");
-  const core::Shape* key = shape_of("layers.0.self_attn.k_proj.weight");
-  if (head == nullptr || out == nullptr || key == nullptr || (*head)[0] <= 0 || out->size() != 2) return;
-  config.set("num_attention_heads", std::to_string((*out)[1] / (*head)[0]));
-  config.set("num_key_value_heads", std::to_string((*key)[0] / (*head)[0]));
+  const std::int64_t head = size_at(shape_of, "layers.0.self_attn.q_norm.weight", 0);
+  if (head <= 0) return;
+  config.set("num_attention_heads", std::to_string(size_at(shape_of, "layers.0.self_attn.o_proj.weight", 1) / head));
+  config.set("num_key_value_heads", std::to_string(size_at(shape_of, "layers.0.self_attn.k_proj.weight", 0) / head));
 }
 
 std::int64_t number_in(const Config& config, std::string_view field) {
@@ -196,6 +241,8 @@ void measure_rest(std::string_view family, Config& config, const ShapeOf& shape_
   const std::int64_t patch = number_in(config, "patch_size");
   if (family == "ResNet") measure_resnet(config, shape_of);
   if (family == "DenseNet") measure_densenet(config, shape_of);
+  if (family == "ConvNeXt") measure_convnext(config, shape_of);
+  if (family == "SwinTransformer") measure_swin(config, shape_of);
   if (family == "Qwen3ForCausalLM") measure_heads(config, shape_of);
   if (family == "VisionTransformer") measure_image(config, shape_of("encoder.pos_embedding"), 1, patch);
   if (family.starts_with("ViT")) measure_image(config, shape_of("embeddings.position_embeddings"), 1, patch);
