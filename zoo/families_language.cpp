@@ -33,6 +33,9 @@ void pass_beside(Fields& f) {
           "tokenizer_class",
           "task_specific_params",
           "gradient_checkpointing",
+          "auto_map",
+          "output_past",
+          "_num_labels",
           "_attn_implementation",
           "torchscript",
           "use_bfloat16",
@@ -139,6 +142,7 @@ BertOptions read_roberta(Fields& f) {
 DistilBertOptions read_distilbert(Fields& f) {
   DistilBertOptions o;
   pass_beside(f);
+  f.only("tie_weights_", "true");
   f.pass({"qa_dropout", "sinusoidal_pos_embds"});  // the table of positions is in the weights either way
   o.vocab_size = f.count("vocab_size", o.vocab_size);
   o.max_position_embeddings = f.count("max_position_embeddings", o.max_position_embeddings);
@@ -240,6 +244,7 @@ GPTNeoXOptions read_gpt_neox(Fields& f) {
   GPTNeoXOptions o;
   pass_beside(f);
   f.pass({"max_position_embeddings", "classifier_dropout", "pad_token_id", "id2label", "num_labels"});
+  f.pass({"attention_probs_dropout_prob", "hidden_dropout_prob"});  // which its code does not read
   o.vocab_size = f.count("vocab_size", o.vocab_size);
   o.hidden_size = f.count("hidden_size", o.hidden_size);
   o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
@@ -260,6 +265,7 @@ GPTNeoXOptions read_gpt_neox(Fields& f) {
 }
 
 LlamaOptions read_mistral(Fields& f) {
+  f.only("attention_bias", "false");
   LlamaOptions o = read_decoder(f, {.intermediate_size = 14336, .num_key_value_heads = 8, .kind = "Mistral"});
   read_windows(f, o, f.count("sliding_window", f.is_null("sliding_window") ? 0 : 4096), 0);
   return o;
@@ -267,6 +273,7 @@ LlamaOptions read_mistral(Fields& f) {
 
 /// Windows of Qwen's decoders: from a layer on, where they are used at all.
 void read_late_windows(Fields& f, LlamaOptions& o) {
+  f.only("use_mrope", "false");
   const std::int64_t window = f.count("sliding_window", f.is_null("sliding_window") ? 0 : 4096);
   const std::int64_t first = f.count("max_window_layers", 28, 0);
   read_windows(f, o, f.flag("use_sliding_window", false) ? window : 0, first);
@@ -290,6 +297,7 @@ LlamaOptions read_qwen3(Fields& f) {
 
 LlamaOptions read_phi3(Fields& f) {
   f.pass({"original_max_position_embeddings", "embd_pdrop"});
+  f.only("attention_bias", "false");
   LlamaOptions o = read_decoder(f, {.vocab_size = 32064,
                                     .hidden_size = 3072,
                                     .intermediate_size = 8192,

@@ -61,6 +61,36 @@ TEST(ZooConfig, RefusesValuesThatCannotBe) {
             "field 'window_size' of SwinTransformer has two different sides, and only squares are here");
 }
 
+/// As their publishers wrote them, releases ago too, but for the sizes.
+TEST(ZooConfig, TakesTheFieldsOfPublishedModels) {
+  const std::string small = R"("hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 40,
+                              "intermediate_size": 8, "model_type": "x", "torch_dtype": "bfloat16", "use_cache": true,
+                              "transformers_version": "4.40.1", "initializer_range": 0.02, "architectures": ["X"], )";
+  EXPECT_EQ(fault("Qwen2ForCausalLM", "{" + small + R"("use_mrope": false, "use_sliding_window": false,
+      "sliding_window": 32768, "max_window_layers": 28, "num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2,
+      "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "attention_dropout": 0.0, "max_position_embeddings": 32768})"),
+            "");
+  EXPECT_EQ(fault("Phi3ForCausalLM", "{" + small + R"("attention_bias": false, "auto_map": {"AutoConfig": "a.B"},
+      "embd_pdrop": 0.0, "original_max_position_embeddings": 4096, "pad_token_id": 3, "resid_pdrop": 0.0,
+      "rope_scaling": null, "num_key_value_heads": 2, "sliding_window": 2047})"),
+            "");
+  EXPECT_EQ(fault("GPTNeoXForCausalLM", "{" + small + R"("attention_probs_dropout_prob": 0, "hidden_dropout_prob": 0,
+      "rotary_emb_base": 10000, "rotary_pct": 0.25, "use_parallel_residual": true, "layer_norm_eps": 1e-05})"),
+            "");
+  EXPECT_EQ(fault("LlamaForCausalLM", "{" + small + R"("pretraining_tp": 1, "eos_token_id": [7, 8], "head_dim": 8,
+      "num_key_value_heads": 2, "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+      "original_max_position_embeddings": 8192, "rope_type": "llama3"}, "rope_theta": 500000.0})"),
+            "");
+  EXPECT_EQ(fault("DistilBertModel", R"({"activation": "gelu", "dim": 16, "hidden_dim": 8, "n_heads": 2, "n_layers": 1,
+      "vocab_size": 40, "sinusoidal_pos_embds": false, "tie_weights_": true, "output_past": true, "qa_dropout": 0.1})"),
+            "");
+  EXPECT_EQ(fault("GPT2LMHeadModel", R"({"n_ctx": 8, "n_positions": 8, "n_embd": 8, "n_head": 2, "n_layer": 1,
+      "vocab_size": 9, "_num_labels": 1, "summary_type": "cls_index", "task_specific_params": {"a": {"b": 1}}})"),
+            "");
+  EXPECT_EQ(fault("LlamaForCausalLM", "{" + small + R"("quantization_config": {"bits": 4}})"),
+            "field 'quantization_config' of LlamaForCausalLM is not known here");
+}
+
 TEST(ZooConfig, NullIsAsIfTheFieldWereNotThere) {
   EXPECT_EQ(fault("MLP", R"({"inputs": null, "anything": null})"), "");
 }
