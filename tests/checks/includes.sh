@@ -80,6 +80,9 @@ png.h     : tools/support
 jpeglib   : tools/support
 jerror    : tools/support
 re2/      : libckpt/transform
+pcre2     : zoo/text
+utf8proc  : zoo/text
+sentencepiece : zoo/text
 toml++    : libckpt/transform
 '
 
