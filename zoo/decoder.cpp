@@ -1,6 +1,9 @@
 #include "zoo/decoder.h"
 
 #include "libcore/base/error.h"
+#include "libcore/ops/index.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/gpt2.h"
 #include "zoo/gpt_neox.h"
 #include "zoo/llama.h"
@@ -61,6 +64,20 @@ Tensor Decoder::read(const Tensor& tokens) {
     }
   });
   return logits;
+}
+
+void Decoder::select_rows(const std::vector<std::int64_t>& rows) {
+  const Tensor numbers = core::from_values(rows);
+  const auto select = [&](Tensor& x, std::int64_t dim) {
+    if (x.defined()) x = core::index_select(x, dim, numbers.to(x.device()));
+  };
+  for (DecoderCache::Layer& layer : cache_.layers) {
+    select(layer.keys, 0);
+    select(layer.values, 0);
+  }
+  select(std::get<0>(lstm_state_), 1);
+  select(std::get<1>(lstm_state_), 1);
+  select(gru_state_, 1);
 }
 
 Tensor Decoder::next(const Tensor& tokens) {

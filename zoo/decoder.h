@@ -32,6 +32,10 @@ class Decoder {
   /// there on every call reads all of these, as each token moves to another position.
   core::Tensor next(const core::Tensor& tokens);
 
+  /// The texts read so far, of which there are n, become those of these numbers, in this order: what is remembered of
+  /// one can be gone on from several times. Error(index) for a number that is not there.
+  void select_rows(const std::vector<std::int64_t>& rows);
+
   /// How many tokens the model sees at once; 0: any number.
   std::int64_t positions() const { return positions_; }
 
