@@ -30,20 +30,6 @@ using Ids = std::vector<std::int64_t>;
 
 constexpr float kNever = -1e9F;  ///< the score of what is out of the race, as transformers has it
 
-void check(const Ids& prompt, const GenerateOptions& options) {
-  const auto wanted = [](bool good, const char* text) {
-    if (!good) throw Error(ErrorCode::usage, text);
-  };
-  wanted(!prompt.empty(), "there is no token to go on from");
-  wanted(options.max_new_tokens >= 0, "the number of new tokens is negative");
-  wanted(!options.sample || options.temperature > 0, "a temperature to draw with is above 0");
-  wanted(options.top_k >= 0, "top_k is negative");
-  wanted(options.top_p > 0 && options.top_p <= 1, "top_p is above 0 and at most 1");
-  wanted(options.repetition_penalty > 0, "a repetition penalty is above 0");
-  wanted(options.beams >= 1, "there is at least one beam");
-  wanted(options.beams == 1 || !options.sample, "beams take the best tokens and draw none");
-}
-
 Tensor without(const Tensor& scores, const Tensor& mask) {
   return core::masked_fill(scores, mask, core::Scalar(-std::numeric_limits<double>::infinity()));
 }
@@ -243,6 +229,19 @@ bool BeamSearch::step() {
 
 }  // namespace
 
+void check_options(const GenerateOptions& options) {
+  const auto wanted = [](bool good, const char* text) {
+    if (!good) throw Error(ErrorCode::usage, text);
+  };
+  wanted(options.max_new_tokens >= 0, "the number of new tokens is negative");
+  wanted(!options.sample || options.temperature > 0, "a temperature to draw with is above 0");
+  wanted(options.top_k >= 0, "top_k is negative");
+  wanted(options.top_p > 0 && options.top_p <= 1, "top_p is above 0 and at most 1");
+  wanted(options.repetition_penalty > 0, "a repetition penalty is above 0");
+  wanted(options.beams >= 1, "there is at least one beam");
+  wanted(options.beams == 1 || !options.sample, "beams take the best tokens and draw none");
+}
+
 Tensor processed_scores(const Tensor& scores, const std::vector<Ids>& rows, const GenerateOptions& options) {
   Tensor out = scores;
   if (options.repetition_penalty != 1) out = penalized(out, rows, options.repetition_penalty);
@@ -255,7 +254,8 @@ Tensor processed_scores(const Tensor& scores, const std::vector<Ids>& rows, cons
 
 Ids generate(core::Module& model, const Ids& prompt, const GenerateOptions& options, const StopAfter& stop,
              const OnToken& on_token) {
-  check(prompt, options);
+  check_options(options);
+  if (prompt.empty()) throw Error(ErrorCode::usage, "there is no token to go on from");
   core::NoGradGuard no_grad;
   Decoder decoder(model);
   if (options.beams == 1) return one_by_one(decoder, prompt, options, stop, on_token);

@@ -32,6 +32,9 @@ using StopAfter = std::function<bool(const std::vector<std::int64_t>& added)>;
 /// Told each token as soon as it is sure: with one beam at once, with several at the end.
 using OnToken = std::function<void(std::int64_t token)>;
 
+/// Error(usage) for options outside their range, and for sampling with beams.
+void check_options(const GenerateOptions& options);
+
 /// The added tokens. Errors: Error(usage) for an empty prompt, options outside their range, sampling with beams, and
 /// models that continue no texts.
 std::vector<std::int64_t> generate(core::Module& model, const std::vector<std::int64_t>& prompt,

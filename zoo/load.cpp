@@ -36,6 +36,7 @@ void check(const ckpt::Diagnosis& d, const LoadOptions& options) {
 void take_notes(LoadNotes& notes, const ckpt::Diagnosis& d, const ckpt::Report& report) {
   notes.warnings = report.warnings;
   for (const ckpt::FixStep& step : d.plan.steps) {
+    if (step.kind == ckpt::FixStep::Kind::convert) continue;  // nothing is written here
     notes.steps.push_back(step.text);
     const ckpt::RulePack* pack = step.kind == ckpt::FixStep::Kind::rules ? find_rule_pack(step.at) : nullptr;
     if (pack != nullptr && !pack->note.empty()) notes.warnings.push_back(pack->note);

@@ -5,6 +5,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
+#include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
@@ -86,6 +87,14 @@ TEST_P(DecoderOf, TokenByTokenItGivesWhatTheWholeTextGives) {
 TEST_P(DecoderOf, SeveralTokensAtOnceSeeEachOtherInOrder) {
   zoo::Decoder decoder(*model_);
   for (std::int64_t count : {2, 6, 7, 11}) expect_same(decoder, count);
+}
+
+TEST_P(DecoderOf, GoesOnFromRowsThatAreChosen) {
+  zoo::Decoder decoder(*model_);
+  expect_same(decoder, 4);
+  decoder.select_rows({1, 0, 1});
+  tokens_ = core::cat({tokens_.slice(0, 1, 2), tokens_.slice(0, 0, 1), tokens_.slice(0, 1, 2)}, 0);
+  for (std::int64_t count : {5, 6, 20, 21}) expect_same(decoder, count);
 }
 
 TEST_P(DecoderOf, NothingNewIsAnError) {

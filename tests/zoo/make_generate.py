@@ -4,13 +4,17 @@ Usage: make_generate.py FOLDER (needs: pip install torch transformers safetensor
 
 FOLDER/generate/NAME/config.json, model.safetensors  a model; its weights are multiples of 1/256
 FOLDER/generate/NAME/expected.json  "model": GPT2LMHeadModel or LlamaForCausalLM; "runs": options, "prompt", "added"
+FOLDER/folders/NAME/...             the same with a tokenizer of make_tokenizers.py, which has run before; expected.json: command lines
+                                    behind "ckpt zoo run NAME", what it prints
 FOLDER/generate/processors.json     rows of scores, options, what the processors of `generate` make of them
 """
 
 import json
 import pathlib
+import shutil
 import sys
 
+import tokenizers
 import torch
 import transformers
 from transformers.generation import logits_process as processors
@@ -37,7 +41,7 @@ RUNS = [
 def run(model, prompt, options, seed):
     options = dict(options)
     length = options.pop("max_new_tokens", 16)
-    eos = options.pop("eos", None)
+    eos = options.pop("eos", None) or None
     torch.manual_seed(seed)
     sample = {"top_k": 0, "top_p": 1.0, "temperature": 1.0} if options.get("do_sample") else {}
     config = transformers.GenerationConfig(max_new_tokens=length, eos_token_id=eos, pad_token_id=0, bos_token_id=None, **{**sample, **options})
@@ -61,15 +65,57 @@ def processed(scores, rows, options):
     return scores
 
 
+def folders():
+    yield "gpt2", "gpt2", transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=800, n_positions=96, n_embd=24, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=0)), {}
+    yield "llama", "llama2", transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=900, hidden_size=24, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=96, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)), {"max_shard_size": "60KB"}
+    yield "qwen2", "qwen2", transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
+        vocab_size=800, hidden_size=24, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=96, tie_word_embeddings=True, bos_token_id=0, eos_token_id=0)), {}
+
+
+COMMANDS = [
+    ([], {}), (["--generate", "5"], {"max_new_tokens": 5}), (["--beams", "3"], {"num_beams": 3}),
+    (["--repetition-penalty", "1.4", "--generate", "30"], {"repetition_penalty": 1.4, "max_new_tokens": 30}),
+    (["--temperature", "0.8", "--top-k", "30", "--top-p", "0.9", "--seed", "5"],
+     {"do_sample": True, "temperature": 0.8, "top_k": 30, "top_p": 0.9}),
+]
+PROMPTS = ["All human beings are", "  Les ê", "def main(x):\n\t", "日本 Я"]
+
+
+def write_folder(root, name, tokenizer, model, save):
+    here = root / "folders" / name
+    random_weights(model, 11)
+    model.save_pretrained(here, **save)
+    (here / "generation_config.json").write_text(json.dumps({"eos_token_id": model.config.eos_token_id, "max_new_tokens": 12}))
+    shutil.copy(root / "tokenizers" / tokenizer / "tokenizer.json", here / "tokenizer.json")
+    t = tokenizers.Tokenizer.from_file(str(here / "tokenizer.json"))
+    rows = []
+    for arguments, options in COMMANDS:
+        for prompt in PROMPTS:
+            ids = t.encode(prompt).ids
+            done = run(model, ids, {"max_new_tokens": 12, "eos": [model.config.eos_token_id], **options}, 5)
+            text = t.decode(ids + done["added"])[len(t.decode(ids)):]
+            rows.append({"arguments": ["--prompt", prompt, *arguments], "printed": prompt + text + "\n"})
+    (here / "expected.json").write_text(json.dumps(rows, ensure_ascii=False))
+
+
+def random_weights(model, seed):
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            scale = 0.5 if parameter.dim() > 1 else 0.1
+            parameter.copy_((torch.randn_like(parameter) * scale * 64).round() / 256 + (parameter.dim() == 1))
+    model.eval()
+
+
 def main():
     root = pathlib.Path(sys.argv[1]) / "generate"
     root.mkdir(parents=True)
     for number, (name, model) in enumerate(models()):
-        torch.manual_seed(7 + number)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.copy_((torch.randn_like(parameter) * (0.5 if parameter.dim() > 1 else 0.1) * 64).round() / 256 + (parameter.dim() == 1))
-        model.eval()
+        random_weights(model, 7 + number)
         model.save_pretrained(root / name)
         (root / name / "generation_config.json").unlink(missing_ok=True)
         runs = [run(model, prompt, options, seed) for options in RUNS
@@ -86,6 +132,8 @@ def main():
             rows.append({"options": options, "seen": seen, "scores": scores.tolist(),
                          "processed": [[None if v == float("-inf") else v for v in row] for row in out.tolist()]})
     (root / "processors.json").write_text(json.dumps(rows))
+    for name, tokenizer, model, save in folders():
+        write_folder(root.parent, name, tokenizer, model, save)
 
 
 main()

@@ -4,17 +4,12 @@
 #include <charconv>
 #include <limits>
 
-#include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
-#include "libcore/ops/reduce.h"
-#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
-#include "zoo/decoder.h"
 
 namespace cli {
 namespace {
@@ -24,7 +19,17 @@ using core::ErrorCode;
 
 constexpr std::int64_t kMask = 103;
 
-/// Empty when the text is anything but whole numbers between commas or spaces.
+std::int64_t tokens_of(RunModel& model) {
+  for (const auto& [name, parameter] : model.module->named_parameters()) {
+    for (std::string_view table : {"wte.weight", "word_embeddings.weight", "embed_tokens.weight", "embedding.weight"}) {
+      if (name.ends_with(table)) return parameter.size(0);
+    }
+  }
+  return std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
+
 std::vector<std::int64_t> ids_in(std::string_view text) {
   std::vector<std::int64_t> ids;
   const char* at = text.data();
@@ -41,23 +46,6 @@ std::vector<std::int64_t> ids_in(std::string_view text) {
   }
   return ids;
 }
-
-std::int64_t tokens_of(RunModel& model) {
-  for (const auto& [name, parameter] : model.module->named_parameters()) {
-    for (std::string_view table : {"wte.weight", "word_embeddings.weight", "embed_tokens.weight", "embedding.weight"}) {
-      if (name.ends_with(table)) return parameter.size(0);
-    }
-  }
-  return std::numeric_limits<std::int64_t>::max();
-}
-
-std::int64_t draw(const core::Tensor& logits, double temperature) {
-  if (temperature == 0) return logits.argmax().item<std::int64_t>();
-  const core::Tensor shares = core::softmax(logits.div(core::Scalar(temperature)), -1);
-  return core::multinomial(shares, {}).item<std::int64_t>();
-}
-
-}  // namespace
 
 ModelInput read_prompt(const std::string& prompt, RunModel& model) {
   std::vector<std::int64_t> ids = ids_in(prompt);
@@ -104,24 +92,50 @@ std::string Generated::shown() const {
   return ids;
 }
 
+zoo::GenerateOptions generate_options(const RunOptions& options, zoo::GenerateOptions defaults) {
+  zoo::GenerateOptions out = std::move(defaults);
+  if (options.generate > 0) out.max_new_tokens = options.generate;
+  const bool draws = options.temperature > 0 || options.top_k >= 0 || options.top_p >= 0;
+  if (options.beams > 0) out.beams = options.beams;
+  if (options.temperature > 0) out.temperature = options.temperature;
+  if (options.top_k >= 0) out.top_k = options.top_k;
+  if (options.top_p >= 0) out.top_p = options.top_p;
+  if (options.repetition_penalty > 0) out.repetition_penalty = options.repetition_penalty;
+  if (draws) out.sample = true;
+  if (options.temperature == 0 || (!draws && options.beams > 1)) out.sample = false;
+  return out;
+}
+
+zoo::StopAfter stop_after(const std::vector<std::string>& stops, TextOf text_of) {
+  if (stops.empty()) return {};
+  return [stops, text_of = std::move(text_of)](const std::vector<std::int64_t>& added) {
+    const std::string text = text_of(added);
+    return std::any_of(stops.begin(), stops.end(),
+                       [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
+  };
+}
+
 Generated generate(RunModel& model, const core::Tensor& prompt, const RunOptions& options) {
   if (prompt.size(0) != 1) throw Error(ErrorCode::usage, "--generate goes on from one row of tokens");
+  if (!options.stop.empty() && model.vocabulary.empty())
+    throw Error(ErrorCode::usage, "--stop is for models with a vocabulary");
   core::manual_seed(options.seed);
-  core::NoGradGuard no_grad;
-  zoo::Decoder decoder(*model.module);
-  core::Tensor tokens = prompt;
+  const auto text_of = [&model](const std::vector<std::int64_t>& ids) {
+    std::string text;
+    for (std::int64_t id : ids) {
+      const bool known = static_cast<std::size_t>(id) < model.vocabulary.size();
+      text += known ? model.vocabulary.token(id) : "\xEF\xBF\xBD";
+    }
+    return text;
+  };
+  zoo::GenerateOptions defaults;
+  defaults.sample = true;
+  defaults.device = model.device;
+  const std::vector<std::int64_t> before = prompt.select(0, 0).to_vector<std::int64_t>();
   Generated generated;
-  for (std::int64_t i = 0; i < options.generate; ++i) {
-    const core::Tensor logits = decoder.next(tokens.to(model.device)).select(0, 0).cpu();
-    const std::int64_t id = draw(logits, options.temperature);
-    generated.tokens.push_back(id);
-    tokens = core::cat({tokens, core::from_values(std::vector<std::int64_t>{id}).unsqueeze(0)}, 1);
-  }
-  if (model.vocabulary.empty()) return generated;
-  for (std::int64_t id : tokens.to_vector<std::int64_t>()) {
-    const bool known = static_cast<std::size_t>(id) < model.vocabulary.size();
-    generated.text += known ? model.vocabulary.token(id) : "\xEF\xBF\xBD";
-  }
+  generated.tokens =
+      zoo::generate(*model.module, before, generate_options(options, defaults), stop_after(options.stop, text_of));
+  if (!model.vocabulary.empty()) generated.text = text_of(before) + text_of(generated.tokens);
   return generated;
 }
 

@@ -3,14 +3,19 @@
 // Thread safety: one thread; draws from the default generator. Use: Generated g = generate(model, prompt, options);
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "tools/run/run_model.h"
+#include "zoo/generate.h"
 
 namespace cli {
 
-/// Token ids "15496, 11, 995"; text where the model has a vocabulary. Tensor (1, t). Error(usage) for a text without a
+/// Token ids "15496, 11, 995". Empty when the text is anything but whole numbers between commas or spaces.
+std::vector<std::int64_t> ids_in(std::string_view text);
+
+/// Token ids, or text where the model has a vocabulary. Tensor (1, t). Error(usage) for a text without a
 /// vocabulary.
 ModelInput read_prompt(const std::string& prompt, RunModel& model);
 
@@ -25,8 +30,14 @@ struct Generated {
   std::string shown() const;
 };
 
-/// options.generate tokens, each drawn from the softmax of logits / temperature with options.seed; the last tokens that
-/// the model has positions for are what it looks at. `prompt`: (1, t). Error(usage) for several rows.
+/// `defaults` with what the options say in their place.
+zoo::GenerateOptions generate_options(const RunOptions& options, zoo::GenerateOptions defaults);
+/// Whether the text of the added tokens has one of `stops` in it. Null without any.
+using TextOf = std::function<std::string(const std::vector<std::int64_t>& added)>;
+zoo::StopAfter stop_after(const std::vector<std::string>& stops, TextOf text_of);
+
+/// options.generate tokens, as zoo::generate() draws them with options.seed; the last tokens that the model has
+/// positions for are what it looks at. `prompt`: (1, t). Error(usage) for several rows.
 Generated generate(RunModel& model, const core::Tensor& prompt, const RunOptions& options);
 
 }  // namespace cli

@@ -57,23 +57,6 @@ void check_options(const RunOptions& o, const zoo::Model& model) {
   }
 }
 
-core::Device device_of(const std::string& name) {
-  core::Device device;
-  try {
-    device = core::Device(name);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::usage, error.message()).add_context("--device");
-  }
-  if (device.is_cpu()) return device;
-  if (!device.is_cuda()) throw Error(ErrorCode::device, "models run on cpu and cuda, not on " + core::quote(name));
-  const int count = core::cuda::device_count();
-  if (device.index() < count && count > 0) return device;
-  throw Error(ErrorCode::device,
-              "there is no " + name + "; " +
-                  (count == 0 ? "no device is visible (CORE_LOGICAL_DEVICES=1 gives one on host memory)"
-                              : "the last one is cuda:" + std::to_string(count - 1)));
-}
-
 Expected expected_of(const RunOptions& options, const zoo::Model& model) {
   Expected expected{.kind = model.input};
   expected.steps = zoo::preprocessing(model.name, std::filesystem::path(options.weights).filename().string());
@@ -145,6 +128,23 @@ void follow_channels(RunModel& model) {
 }
 
 }  // namespace
+
+core::Device device_of(const std::string& name) {
+  core::Device device;
+  try {
+    device = core::Device(name);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, error.message()).add_context("--device");
+  }
+  if (device.is_cpu()) return device;
+  if (!device.is_cuda()) throw Error(ErrorCode::device, "models run on cpu and cuda, not on " + core::quote(name));
+  const int count = core::cuda::device_count();
+  if (device.index() < count && count > 0) return device;
+  throw Error(ErrorCode::device,
+              "there is no " + name + "; " +
+                  (count == 0 ? "no device is visible (CORE_LOGICAL_DEVICES=1 gives one on host memory)"
+                              : "the last one is cuda:" + std::to_string(count - 1)));
+}
 
 RunModel prepare_model(const RunOptions& options) {
   const zoo::Model& row = find_model(options.model);

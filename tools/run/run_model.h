@@ -29,6 +29,9 @@ struct RunModel {
 /// for a device that is not there; those of zoo::fit() and zoo::load_into(), which say what does not fit.
 RunModel prepare_model(const RunOptions& options);
 
+/// "cpu", "cuda", "cuda:1". Error(usage) for other words, Error(device) for one that is not there.
+core::Device device_of(const std::string& name);
+
 /// The main output for `x`, on the CPU. Error(unsupported) when the model cannot take a tensor of this shape.
 core::Tensor call_model(RunModel& model, const core::Tensor& x);
 

@@ -15,6 +15,26 @@ void add_image_options(CommandSpec run, RunOptions& options) {
   run.add_option("--crop", options.crop, "width and height of the center crop; 0: none").type_name("N").from(0);
 }
 
+void add_drawing_options(CommandSpec run, RunOptions& options) {
+  run.add_option("--temperature", options.temperature,
+                 "sampling temperature: below 1 is less random, 0 always takes the top token (default: 1; of a folder, "
+                 "what it says, or 0)")
+      .type_name("X")
+      .from(0);
+  run.add_option("--top-k", options.top_k, "draw only from the K likeliest tokens; 0: from all").type_name("K").from(0);
+  run.add_option("--top-p", options.top_p, "draw only from the likeliest tokens that together have this probability")
+      .type_name("P")
+      .from(0);
+  run.add_option("--repetition-penalty", options.repetition_penalty,
+                 "make tokens that were there before less likely (above 1) or more (below 1)")
+      .type_name("X")
+      .from(0);
+  run.add_option("--beams", options.beams, "keep the N best texts while going on, and print the best one")
+      .type_name("N")
+      .from(1);
+  run.add_option("--stop", options.stop, "end behind this text").type_name("TEXT");
+}
+
 void add_text_options(CommandSpec run, RunOptions& options) {
   run.add_option("--prompt", options.prompt,
                  "for text models: token ids (15496,11,995), or text where the vocabulary is known")
@@ -22,11 +42,10 @@ void add_text_options(CommandSpec run, RunOptions& options) {
   run.add_option("--vocabulary", options.vocabulary,
                  "text whose characters, sorted, are the vocabulary (default: the one in the checkpoint)")
       .type_name("FILE");
-  run.add_option("--generate", options.generate, "generate N tokens").type_name("N").from(1);
-  run.add_option("--temperature", options.temperature,
-                 "sampling temperature: below 1 is less random, 0 always takes the top token (default: 1)")
-      .type_name("X")
-      .from(0);
+  run.add_option("--generate", options.generate, "generate N tokens (of a folder, default: what it says, or 20)")
+      .type_name("N")
+      .from(1);
+  add_drawing_options(run, options);
   run.add_option("--heads", options.heads,
                  "number of attention heads, if neither the model's name nor the file says it")
       .type_name("N")
@@ -36,11 +55,15 @@ void add_text_options(CommandSpec run, RunOptions& options) {
 }  // namespace
 
 CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
-  CommandSpec run = add_command(zoo, "run",
-                                "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
-                                "lenet5 lenet.ckpt --input digits.npy",
-                                "Run a model on images, tensors or text, and show its top predictions.");
-  run.add_option("NAME", options.model, "model").required().type_name("");
+  CommandSpec run =
+      add_command(zoo, "run",
+                  "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
+                  "lenet5 lenet.ckpt --input digits.npy\n  ckpt zoo run Llama-3.2-1B/ --prompt 'Once upon a "
+                  "time' --generate 50 --temperature 0.8 --top-p 0.9",
+                  "Run a model on images, tensors or text, and show its top predictions.");
+  run.add_option("NAME", options.model, "model; or, for --prompt, a folder with its config.json, weights and tokenizer")
+      .required()
+      .type_name("");
   run.add_option("FILE", options.weights, "weights, in any format that ckpt reads").type_name("");
   add_image_options(run, options);
   add_text_options(run, options);

@@ -30,7 +30,13 @@ struct RunOptions : ReadOptions {
   std::string prompt;
   std::string vocabulary;
   std::int64_t generate = 0;
-  double temperature = 1;
+  // Of what generates; below 0, or 0 where that is no value: not given.
+  double temperature = -1;
+  std::int64_t top_k = -1;
+  double top_p = -1;
+  double repetition_penalty = 0;
+  std::int64_t beams = 0;
+  std::vector<std::string> stop;
 };
 
 struct ZooInfoOptions : ReadOptions {

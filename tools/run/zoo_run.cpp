@@ -10,6 +10,7 @@
 #include "libcore/tensor/tensor.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/run/answers.h"
+#include "tools/run/folder_run.h"
 #include "tools/run/next_tokens.h"
 #include "tools/run/run_model.h"
 
@@ -169,6 +170,12 @@ int run_inputs(Context& context, const RunOptions& options, RunModel& model, con
   return kDone;
 }
 
+void refuse_drawing_options(const RunOptions& o) {
+  if (o.top_k >= 0 || o.top_p >= 0 || o.repetition_penalty > 0 || o.beams > 0 || !o.stop.empty()) {
+    throw Error(ErrorCode::usage, "--top-k, --top-p, --repetition-penalty, --beams and --stop are for --generate");
+  }
+}
+
 /// A head line, what was said, and what the model goes on with.
 int run_generate(Context& context, const RunOptions& options, RunModel& model, const ModelInput& prompt) {
   const Generated generated = generate(model, prompt.tensor, options);
@@ -196,12 +203,15 @@ int run_generate(Context& context, const RunOptions& options, RunModel& model, c
 }  // namespace
 
 int run_zoo(Context& context, const RunOptions& options) {
+  if (zoo::find(options.model) == nullptr && std::filesystem::is_directory(options.model))
+    return run_folder(context, options);
   RunModel model = prepare_model(options);
   if (!options.vocabulary.empty()) model.vocabulary = characters_of(options.vocabulary);
   std::vector<ModelInput> inputs;
   if (!options.prompt.empty()) inputs.push_back(read_prompt(options.prompt, model));
   for (const std::string& name : options.inputs) inputs.push_back(read_input(name, model.expected));
   say_steps(options, model);
+  if (options.generate == 0) refuse_drawing_options(options);
   if (options.generate == 0) return run_inputs(context, options, model, inputs);
   if (inputs.size() != 1) throw Error(ErrorCode::usage, "--generate goes on from one prompt");
   if (!options.output.empty()) throw Error(ErrorCode::usage, "--generate prints tokens and writes no --output");

@@ -115,18 +115,25 @@ std::int64_t Tokenizer::rows() const {
   return std::max(parts_->added.end(), parts_->model->vocabulary().end());
 }
 
+std::string whole_characters(std::string_view bytes) {
+  return mend(bytes);
+}
+
 TextStream::TextStream(Tokenizer tokenizer, std::vector<std::int64_t> before)
-    : tokenizer_(std::move(tokenizer)), ids_(std::move(before)), skipped_(tokenizer_.decode(ids_).size()) {}
+    : tokenizer_(std::move(tokenizer)), ids_(std::move(before)), given_(count_points(tokenizer_.decode(ids_))) {}
 
 std::string TextStream::rest(bool whole) {
   std::string all = tokenizer_.decode(ids_);
   if (!whole) {
     while (all.ends_with(kUnfinished)) all.erase(all.size() - kUnfinished.size());
   }
-  const std::size_t given = skipped_ + text_.size();
-  if (all.size() <= given) return "";
-  text_ += all.substr(given);
-  return all.substr(given);
+  // A token may make others of the characters before, which have been given out: those behind them count.
+  const std::vector<Point> chars = points(all);
+  if (chars.size() <= given_) return "";
+  std::string more = all.substr(chars[given_].begin);
+  given_ = chars.size();
+  text_ += more;
+  return more;
 }
 
 std::string TextStream::push(std::int64_t id) {

@@ -46,6 +46,9 @@ class Tokenizer {
   std::shared_ptr<const TokenizerParts> parts_;
 };
 
+/// Bytes that are no UTF-8 become U+FFFD.
+std::string whole_characters(std::string_view bytes);
+
 /// Text that grows token by token and is given out in whole characters: what could still change waits.
 /// Use: TextStream stream(tokenizer, ids); std::string more = stream.push(id); more = stream.finish();
 class TextStream {
@@ -64,7 +67,7 @@ class TextStream {
 
   Tokenizer tokenizer_;
   std::vector<std::int64_t> ids_;
-  std::size_t skipped_ = 0;  ///< bytes of the text before
+  std::size_t given_ = 0;  ///< characters of the text before, and of what was given out
   std::string text_;
 };
 

@@ -1,0 +1,141 @@
+// ckpt zoo run FOLDER --prompt as a user meets it: what it says of folders that do not fit together. What it prints of
+// those that do is compared with transformers in golden_folder_run.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/cli/program.h"
+#include "tests/support/golden.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using test::Outcome;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+
+class FolderRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto golden = test::golden_file("text/folders/llama");
+    if (!golden) GTEST_SKIP() << "no golden data";
+    fs::copy(*golden, at_, fs::copy_options::recursive);
+  }
+  void write(const std::string& name, std::string_view content) const {
+    std::ofstream(at_ / name, std::ios::binary) << content;
+  }
+  /// The text of a file with one part of it replaced.
+  void change(const std::string& name, const std::string& from, const std::string& to) const {
+    std::ifstream file(at_ / name, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t found = text.find(from);
+    ASSERT_NE(found, std::string::npos) << from;
+    write(name, text.replace(found, from.size(), to));
+  }
+  Outcome run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"zoo", "run", "net"});
+    return test::run_ckpt(dir_.path(), arguments);
+  }
+  void expect_error(const std::vector<std::string>& arguments, int code, const std::string& text) const {
+    const Outcome done = run(arguments);
+    EXPECT_EQ(done.code, code) << done.out << done.err;
+    EXPECT_EQ(done.out, "");
+    EXPECT_THAT(done.err, AllOf(StartsWith("ckpt: "), HasSubstr(text)));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  }
+  test::TempDir dir_;
+  fs::path at_ = dir_.path() / "net";
+};
+
+TEST_F(FolderRun, SaysWhatItRunsAndTheText) {
+  const Outcome done = run({"--prompt", "Hello", "--generate", "3"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("LlamaForCausalLM (net) on cpu\nHello"));
+  EXPECT_EQ(done.err, "");
+}
+
+TEST_F(FolderRun, GivesJson) {
+  const Outcome done = run({"--prompt", "Hello", "--generate", "3", "--json"});
+  EXPECT_THAT(done.out, AllOf(HasSubstr("\"model\": \"LlamaForCausalLM\""), HasSubstr("\"tokens\": ["),
+                              HasSubstr("\"text\": \"Hello"), HasSubstr("\"added_text\": ")));
+}
+
+TEST_F(FolderRun, DrawsTheSameForTheSameSeed) {
+  const std::vector<std::string> words = {"--prompt", "a", "--temperature", "1", "-q", "--seed"};
+  const auto with_seed = [&](const std::string& seed) {
+    std::vector<std::string> all = words;
+    all.push_back(seed);
+    return run(all).out;
+  };
+  EXPECT_EQ(with_seed("1"), with_seed("1"));
+  EXPECT_NE(with_seed("1"), with_seed("2"));
+}
+
+TEST_F(FolderRun, EndsBehindAStopText) {
+  const std::string whole = run({"--prompt", "def main(x):", "-q"}).out;
+  ASSERT_GT(whole.size(), 16U);
+  const std::string stop = whole.substr(12, 4);
+  EXPECT_EQ(run({"--prompt", "def main(x):", "-q", "--stop", stop}).out, whole.substr(0, 16) + "\n");
+  EXPECT_EQ(run({"--prompt", "def main(x):", "-q", "--stop", "no such text"}).out, whole);
+}
+
+TEST_F(FolderRun, NamesTheTokenizerFilesItLookedFor) {
+  fs::remove(at_ / "tokenizer.json");
+  expect_error({"--prompt", "Hello"}, 3,
+               "net: no tokenizer is in the folder: neither tokenizer.json, nor tokenizer.model");
+  EXPECT_EQ(run({"--prompt", "1,2,3", "--generate", "4", "-q"}).code, 0);  // ids need none
+  expect_error({"--prompt", "1,900", "-q"}, 2, "--prompt: token 900 is past the last of the model's 900 tokens");
+}
+
+TEST_F(FolderRun, RefusesATokenizerOfAnotherModel) {
+  change("tokenizer.json", R"("id":2,"content":"</s>")", R"("id":905,"content":"<other>")");
+  expect_error({"--prompt", "Hello"}, 3,
+               "net: the tokenizer has numbers up to 905, and the model's embedding 900 rows");
+}
+
+TEST_F(FolderRun, RefusesAPromptPastTheContext) {
+  std::string prompt;
+  for (int i = 0; i < 200; ++i) prompt += "x1";
+  expect_error({"--prompt", prompt}, 2, "tokens, and the model positions for 96");
+}
+
+TEST_F(FolderRun, RefusesSettingsThatAreNotHere) {
+  write("generation_config.json", R"({"no_repeat_ngram_size": 3})");
+  expect_error({"--prompt", "Hello"}, 3, "the field 'no_repeat_ngram_size' asks for what is not here");
+  write("generation_config.json", R"({"no_repeat_ngram_size": 0, "temperature": "hot"})");
+  expect_error({"--prompt", "Hello"}, 3, "the field 'temperature' is no number");
+}
+
+TEST_F(FolderRun, TakesTheSettingsOfTheFolder) {
+  const std::string three = run({"--prompt", "Hello", "-q", "--generate", "3"}).out;
+  write("generation_config.json", R"({"max_new_tokens": 3, "eos_token_id": [2, 7]})");
+  EXPECT_EQ(run({"--prompt", "Hello", "-q"}).out, three);
+  write("generation_config.json", R"({"do_sample": true, "num_beams": 2})");
+  expect_error({"--prompt", "Hello"}, 2, "beams take the best tokens and draw none");
+  EXPECT_EQ(run({"--prompt", "Hello", "-q", "--temperature", "0"}).code, 0);
+}
+
+TEST_F(FolderRun, SaysThatChatTemplatesAreNotRendered) {
+  write("tokenizer_config.json", R"({"chat_template": "{{ messages }}"})");
+  const Outcome done = run({"--prompt", "Hello", "--generate", "1"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_EQ(done.err, "ckpt: net: the folder's chat template is not rendered: the prompt goes in as it is\n");
+}
+
+TEST_F(FolderRun, RefusesCommandLinesThatMakeNoSense) {
+  expect_error({}, 2, "nothing to go on from; --prompt gives the text");
+  expect_error({"--prompt", "a", "--input", "dog.png"}, 2, "--input is not for a folder");
+  expect_error({"net.pth", "--prompt", "a"}, 2, "a second FILE is not for a folder");
+  expect_error({"--prompt", "a", "--beams", "2", "--temperature", "0.5"}, 2,
+               "beams take the best tokens and draw none");
+  expect_error({"--prompt", "a", "--top-p", "2"}, 2, "top_p is above 0 and at most 1");
+  change("config.json", "LlamaForCausalLM", "BertModel");
+  expect_error({"--prompt", "a"}, 3, "'BertModel' gives no next token");
+}
+
+}  // namespace

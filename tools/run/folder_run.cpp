@@ -1,0 +1,323 @@
+#include "tools/run/folder_run.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "libckpt/io/byte_source.h"
+#include "libckpt/io/json.h"
+#include "libcore/backend/threads.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "libcore/tensor/random.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/run/next_tokens.h"
+#include "tools/run/run_model.h"
+#include "zoo/from_folder.h"
+#include "zoo/generate.h"
+#include "zoo/text/tokenizer.h"
+
+namespace cli {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using zoo::Config;
+using zoo::text::Tokenizer;
+using Ids = std::vector<std::int64_t>;
+namespace fs = std::filesystem;
+
+/// What a folder's texts are made with.
+struct FolderRun {
+  fs::path folder;
+  std::optional<Tokenizer> tokenizer;  ///< none where the prompt is token ids
+  zoo::FolderModel model;
+  zoo::GenerateOptions how;
+  Ids prompt;
+  std::vector<std::string> notes;
+};
+
+void check_options(const RunOptions& o) {
+  const std::pair<bool, std::string_view> kNotHere[] = {{!o.weights.empty(), "a second FILE"},
+                                                        {!o.inputs.empty(), "--input"},
+                                                        {!o.labels.empty(), "--labels"},
+                                                        {o.resize >= 0, "--resize"},
+                                                        {o.crop >= 0, "--crop"},
+                                                        {o.random, "--random"},
+                                                        {o.guess, "--guess"},
+                                                        {o.num_classes != 0, "--num-classes"},
+                                                        {o.heads != 0, "--heads"},
+                                                        {!o.vocabulary.empty(), "--vocabulary"},
+                                                        {!o.output.empty(), "--output"}};
+  for (const auto& [given, name] : kNotHere) {
+    if (given)
+      throw Error(ErrorCode::usage, std::string(name) + " is not for a folder, whose model goes on from --prompt");
+  }
+  if (o.prompt.empty()) throw Error(ErrorCode::usage, "nothing to go on from; --prompt gives the text");
+}
+
+std::optional<std::int64_t> count_in(const Config& config, std::string_view name) {
+  const std::string* json = config.json_of(name);
+  if (json == nullptr) return std::nullopt;
+  const auto document = ckpt::JsonDocument::parse(std::string_view(*json));
+  if (!document.root().is_count()) return std::nullopt;
+  return document.root().as_integer();
+}
+
+std::optional<double> number_in(const Config& config, std::string_view name) {
+  const std::string* json = config.json_of(name);
+  if (json == nullptr) return std::nullopt;
+  const auto document = ckpt::JsonDocument::parse(std::string_view(*json));
+  const auto kind = document.root().kind();
+  if (kind == ckpt::JsonView::Kind::real || kind == ckpt::JsonView::Kind::integer) return document.root().as_real();
+  throw Error(ErrorCode::corrupt, "the field " + core::quote(name) + " is no number")
+      .add_context("generation_config.json");
+}
+
+/// One number or a list of them.
+Ids ids_of(const Config& config, std::string_view name) {
+  const std::string* json = config.json_of(name);
+  if (json == nullptr) return {};
+  const auto document = ckpt::JsonDocument::parse(std::string_view(*json));
+  std::vector<ckpt::JsonView> views{document.root()};
+  if (document.root().is(ckpt::JsonView::Kind::array)) views = document.root().items();
+  Ids ids;
+  for (const ckpt::JsonView& view : views) {
+    if (view.is_count()) ids.push_back(view.as_integer());
+  }
+  return ids;
+}
+
+/// Fields that change what `generate` gives and are not here, unless they have this value.
+void refuse_settings(const Config& config) {
+  constexpr std::pair<std::string_view, double> kNeutral[] = {{"no_repeat_ngram_size", 0},
+                                                              {"encoder_no_repeat_ngram_size", 0},
+                                                              {"min_p", 0},
+                                                              {"top_h", 1},
+                                                              {"typical_p", 1},
+                                                              {"epsilon_cutoff", 0},
+                                                              {"eta_cutoff", 0},
+                                                              {"penalty_alpha", 0},
+                                                              {"num_beam_groups", 1},
+                                                              {"diversity_penalty", 0},
+                                                              {"guidance_scale", 1},
+                                                              {"min_length", 0},
+                                                              {"min_new_tokens", 0},
+                                                              {"encoder_repetition_penalty", 1},
+                                                              {"num_return_sequences", 1}};
+  constexpr std::string_view kLists[] = {
+      "bad_words_ids",         "force_words_ids",     "sequence_bias",       "suppress_tokens",
+      "begin_suppress_tokens", "forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty",
+      "constraints",           "stop_strings",        "dola_layers",         "watermarking_config"};
+  std::string_view found;
+  for (const auto& [name, neutral] : kNeutral) {
+    const std::optional<double> value = number_in(config, name);
+    if (value && *value != neutral) found = name;
+  }
+  for (std::string_view name : kLists) {
+    if (config.has(name)) found = name;
+  }
+  if (found.empty()) return;
+  throw Error(ErrorCode::unsupported, "the field " + core::quote(found) + " asks for what is not here")
+      .add_context("generation_config.json");
+}
+
+zoo::GenerateOptions settings_of(const fs::path& folder, const Config& model) {
+  const fs::path file = folder / "generation_config.json";
+  const bool said = fs::exists(file);
+  const Config config = said ? Config::read(file) : Config();
+  refuse_settings(config);
+  zoo::GenerateOptions how;
+  how.sample = config.has("do_sample") && *config.json_of("do_sample") == "true";
+  how.temperature = number_in(config, "temperature").value_or(1);
+  how.top_k = count_in(config, "top_k").value_or(0);
+  how.top_p = number_in(config, "top_p").value_or(1);
+  how.repetition_penalty = number_in(config, "repetition_penalty").value_or(1);
+  how.beams = count_in(config, "num_beams").value_or(1);
+  how.length_penalty = number_in(config, "length_penalty").value_or(1);
+  how.max_new_tokens = count_in(config, "max_new_tokens").value_or(how.max_new_tokens);
+  how.ends = ids_of(said && config.has("eos_token_id") ? config : model, "eos_token_id");
+  return how;
+}
+
+/// How many positions the model has; the largest number where it does not say.
+std::int64_t context_of(const Config& config) {
+  for (std::string_view name : {"max_position_embeddings", "n_positions", "block_size"}) {
+    if (const auto count = count_in(config, name)) return *count;
+  }
+  return std::numeric_limits<std::int64_t>::max();
+}
+
+void read_tokens(FolderRun& run, const RunOptions& options, const zoo::FolderConfig& said) {
+  if (!Tokenizer::is_in(run.folder)) run.prompt = ids_in(options.prompt);
+  if (run.prompt.empty()) {
+    run.tokenizer = Tokenizer::open(run.folder);
+    run.prompt = run.tokenizer->encode(options.prompt);
+  }
+  const auto rows = count_in(said.config, "vocab_size");
+  if (rows && run.tokenizer && run.tokenizer->rows() > *rows) {
+    throw Error(ErrorCode::unsupported, "the tokenizer has numbers up to " + std::to_string(run.tokenizer->rows() - 1) +
+                                            ", and the model's embedding " + std::to_string(*rows) +
+                                            " rows: they are not of one model")
+        .add_context(run.folder.string());
+  }
+  for (std::int64_t id : run.prompt) {
+    if (!rows || id < *rows) continue;
+    throw Error(ErrorCode::usage,
+                "token " + std::to_string(id) + " is past the last of the model's " + std::to_string(*rows) + " tokens")
+        .add_context("--prompt");
+  }
+  const std::int64_t context = context_of(said.config);
+  if (static_cast<std::int64_t>(run.prompt.size()) > context) {
+    throw Error(ErrorCode::usage, "the prompt has " + core::format_count(run.prompt.size()) +
+                                      " tokens, and the model positions for " +
+                                      core::format_count(static_cast<std::uint64_t>(context)))
+        .add_context("--prompt");
+  }
+}
+
+bool has_chat_template(const fs::path& folder) {
+  if (fs::exists(folder / "chat_template.jinja") || fs::exists(folder / "chat_template.json")) return true;
+  return fs::exists(folder / "tokenizer_config.json") &&
+         Config::read(folder / "tokenizer_config.json").has("chat_template");
+}
+
+FolderRun prepare(const RunOptions& options) {
+  FolderRun run;
+  run.folder = options.model;
+  const zoo::FolderConfig said = zoo::folder_config(run.folder);
+  if (said.family->answer != zoo::Answer::next_token) {
+    throw Error(ErrorCode::unsupported,
+                core::quote(said.family->name) + " gives no next token, which --prompt asks for")
+        .add_context(options.model);
+  }
+  read_tokens(run, options, said);
+  core::with_context(options.model, [&] { run.how = generate_options(options, settings_of(run.folder, said.config)); });
+  zoo::check_options(run.how);
+  if (run.tokenizer && has_chat_template(run.folder)) {
+    run.notes.emplace_back("the folder's chat template is not rendered: the prompt goes in as it is");
+  }
+  if (!options.stop.empty() && !run.tokenizer) throw Error(ErrorCode::usage, "--stop is for folders with a tokenizer");
+  if (options.threads != 0) core::set_num_threads(static_cast<int>(options.threads));
+  run.how.device = device_of(options.device);
+  zoo::FolderOptions how;
+  how.load.open.lenient = options.lenient;
+  how.load.open.foreign_objects = options.foreign_objects;
+  run.model = zoo::from_folder(run.folder, how);
+  run.model.model->to(run.how.device);
+  return run;
+}
+
+/// The text in whole characters as it grows, up to the end of the first of `stops`.
+class StoppedText {
+ public:
+  StoppedText(const Tokenizer& tokenizer, const Ids& prompt, const std::vector<std::string>& stops)
+      : stream_(tokenizer, prompt), stops_(stops) {}
+
+  std::string push(std::int64_t id) { return cut(stream_.push(id)); }
+  std::string finish() { return cut(stream_.finish()); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string cut(std::string more) {
+    if (stopped_) return "";
+    const std::size_t given = text_.size();
+    text_ += more;
+    std::size_t end = std::string::npos;
+    for (const std::string& stop : stops_) {
+      const std::size_t at = text_.find(stop);
+      if (at != std::string::npos) end = std::min(end, at + stop.size());
+    }
+    if (end == std::string::npos) return more;
+    stopped_ = true;
+    text_.resize(end);
+    return text_.substr(std::min(given, end));
+  }
+
+  zoo::text::TextStream stream_;
+  const std::vector<std::string>& stops_;
+  std::string text_;
+  bool stopped_ = false;
+};
+
+Ids go_on(FolderRun& run, const RunOptions& options, const zoo::OnToken& on_token) {
+  core::manual_seed(options.seed);
+  zoo::text::Tokenizer* tokenizer = run.tokenizer ? &*run.tokenizer : nullptr;
+  const auto text_of = [&run, tokenizer](const Ids& added) {
+    zoo::text::TextStream stream(*tokenizer, run.prompt);
+    for (std::int64_t id : added) stream.push(id);
+    stream.finish();
+    return stream.text();
+  };
+  const zoo::StopAfter stop = stop_after(options.stop, text_of);
+  return zoo::generate(*run.model.model, run.prompt, run.how, stop, on_token);
+}
+
+void say_notes(const FolderRun& run) {
+  const auto say = [&](const std::string& note) {
+    print_error_line("ckpt: " + core::printable(run.folder.string()) + ": " + core::printable(note));
+  };
+  for (const std::string& warning : run.model.notes.warnings) say(warning);
+  for (const std::string& note : run.notes) say(note);
+}
+
+void print_stream(Context& context, FolderRun& run, const RunOptions& options) {
+  Output& out = context.out;
+  if (!options.quiet) {
+    out.print(std::string(run.model.family->name) + " (" + core::printable(run.folder.string()) + ") on " +
+              run.how.device.str() + "\n");
+  }
+  if (!run.tokenizer) {
+    std::string ids;
+    for (std::int64_t id : go_on(run, options, {})) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+    out.print(ids + "\n");
+    return;
+  }
+  StoppedText text(*run.tokenizer, run.prompt, options.stop);
+  const auto show = [&](const std::string& more) {
+    if (more.empty()) return;
+    out.print(more);
+    out.flush();
+  };
+  show(zoo::text::whole_characters(options.prompt));
+  go_on(run, options, [&](std::int64_t id) { show(text.push(id)); });
+  show(text.finish());
+  out.print("\n");
+}
+
+void print_json(Context& context, FolderRun& run, const RunOptions& options) {
+  const Ids added = go_on(run, options, {});
+  ckpt::JsonWriter json(2);
+  json.begin_object().key("model").value(run.model.family->name).key("weights").value(run.folder.string());
+  json.key("device").value(run.how.device.str()).key("steps").begin_array();
+  for (const std::string& step : run.model.notes.steps) json.value(step);
+  for (const std::string& note : run.notes) json.value(note);
+  json.end_array().key("seed").value(options.seed).key("prompt").begin_array();
+  for (std::int64_t id : run.prompt) json.value(id);
+  json.end_array().key("tokens").begin_array();
+  for (std::int64_t id : added) json.value(id);
+  json.end_array();
+  if (run.tokenizer) {
+    StoppedText text(*run.tokenizer, run.prompt, options.stop);
+    for (std::int64_t id : added) text.push(id);
+    text.finish();
+    json.key("text").value(options.prompt + text.text()).key("added_text").value(text.text());
+  }
+  json.end_object();
+  context.out.print(json.text() + "\n");
+}
+
+}  // namespace
+
+int run_folder(Context& context, const RunOptions& options) {
+  check_options(options);
+  FolderRun run = prepare(options);
+  if (!options.quiet && !options.json) say_notes(run);
+  if (options.json) {
+    print_json(context, run, options);
+  } else {
+    print_stream(context, run, options);
+  }
+  return kDone;
+}
+
+}  // namespace cli
