@@ -14,6 +14,7 @@
 #include "libckpt/transform/selector.h"
 #include "tests/fuzz/targets.h"
 #include "zoo/data/ppm.h"
+#include "zoo/text/tokenizer.h"
 
 namespace fuzz {
 namespace {
@@ -79,6 +80,17 @@ void run_json(core::Bytes bytes) {
     ckpt::JsonDocument document = ckpt::JsonDocument::parse(core::as_text(bytes));
     walk(document.root());
     if (document.root().is(ckpt::JsonView::Kind::object)) document.member_spans();
+  });
+}
+
+void run_tokenizer(core::Bytes bytes) {
+  answer([&] {
+    const zoo::text::Tokenizer tokenizer = zoo::text::Tokenizer::from_json(core::as_text(bytes));
+    std::vector<std::int64_t> ids = tokenizer.encode("Ab \xEF\xAC\x81\xC3\xA9 12<s> \xE6\x97\xA5\xFF ab");
+    for (std::int64_t id = 0; id < 8; ++id) ids.push_back(id);
+    zoo::text::TextStream stream(tokenizer, {});
+    for (std::int64_t id : ids) stream.push(id);
+    stream.finish();
   });
 }
 

@@ -16,6 +16,8 @@ void run_why_text(core::Bytes bytes);
 void run_rules(core::Bytes bytes);
 /// A PPM or PGM image.
 void run_ppm(core::Bytes bytes);
+/// A tokenizer.json, used on a small text.
+void run_tokenizer(core::Bytes bytes);
 /// The width of an element, then the bytes of a chunk; and those bytes as if they were a packed one.
 void run_planes(core::Bytes bytes);
 void run_floats(core::Bytes bytes);

@@ -68,6 +68,26 @@ std::vector<std::string_view> chunk_texts() {
           "\x10\x00\x61\x62\x63\x64\x00\x00\x00\x00"sv};
 }
 
+/// One of each kind of model, with steps of every kind around them.
+std::vector<std::string_view> tokenizer_texts() {
+  return {
+      R"json({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"<0x41>":3},"merges":["a b"],"byte_fallback":true},
+"added_tokens":[{"id":4,"content":"<s>","special":true,"lstrip":true,"rstrip":true,"single_word":true}],
+"normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Replace","pattern":{"Regex":"\\s+"},"content":" "}]},
+"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\p{N}{1,3}| ?[^\\s\\p{L}]+|\\s+(?!\\S)"},"behavior":"Isolated"},
+"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1}]}})json",
+      R"json({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]],"unk_token":"a","fuse_unk":true},
+"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":true},"decoder":{"type":"ByteLevel"},
+"post_processor":{"type":"RobertaProcessing","sep":["b",1],"cls":["a",0]}})json",
+      R"json({"model":{"type":"WordPiece","vocab":{"[UNK]":0,"a":1,"##b":2},"unk_token":"[UNK]"},
+"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"decoder":{"type":"WordPiece"},
+"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"c"}},{"Sequence":{"id":"A"}}],
+"special_tokens":{"c":{"id":"c","ids":[1],"tokens":["c"]}}}})json",
+      R"json({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁",-1.5],["ab",-2],["a",-3]]},
+"normalizer":{"type":"Precompiled","precompiled_charsmap":"BAAAAAAAAAA="},
+"pre_tokenizer":{"type":"Metaspace","prepend_scheme":"first"},"decoder":{"type":"Metaspace"}})json"};
+}
+
 /// Kind of floats, then a packed chunk: four of bf16 stored; 33 of bf16 with an exponent of its own; 32 of f16.
 std::vector<std::string_view> float_texts() {
   using namespace std::string_view_literals;
@@ -107,6 +127,7 @@ std::vector<Row> rows() {
       {{"planes", run_planes, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
       {{"floats", run_floats, {{"safetensors", ".safetensors"}}, nullptr, float_texts()}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
+      {{"tokenizer", run_tokenizer, {}, nullptr, tokenizer_texts()}, ""},
       {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",
         run_strip_reread,

@@ -12,7 +12,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint32_t kMostSteps = 50'000'000;
+constexpr std::uint32_t kMostSteps = 10'000'000;
 constexpr std::uint32_t kMostKilobytes = 256 << 10;
 constexpr std::size_t kLongestText = 16 << 20;
 

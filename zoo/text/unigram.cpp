@@ -97,22 +97,22 @@ std::vector<Step> Unigram::best_steps(std::string_view piece) const {
 
 void Unigram::encode(std::string_view piece, std::vector<std::int64_t>& ids) const {
   const std::vector<Step> best = best_steps(piece);
-  std::vector<std::string> parts;  // from the end; unknown ones that follow each other are one
+  std::vector<std::string_view> parts;  // from the end; unknown ones that follow each other are one
   bool open = false;
   for (auto at = static_cast<std::ptrdiff_t>(piece.size()); at > 0;) {
     const Step& step = best[static_cast<std::size_t>(at)];
-    const std::string part(piece.substr(static_cast<std::size_t>(step.from), static_cast<std::size_t>(at - step.from)));
+    const auto from = static_cast<std::size_t>(step.from);
     const bool is_unknown = unknown_ && step.id == *unknown_;
     if (is_unknown && open) {
-      parts.back().insert(0, part);
+      parts.back() = piece.substr(from, static_cast<std::size_t>(at) - from + parts.back().size());
     } else {
-      parts.push_back(part);
+      parts.push_back(piece.substr(from, static_cast<std::size_t>(at) - from));
     }
     open = is_unknown;
     at = step.from;
   }
   std::reverse(parts.begin(), parts.end());
-  for (const std::string& part : parts) {
+  for (std::string_view part : parts) {
     if (const auto id = vocabulary().id_of(part)) {
       ids.push_back(*id);
       continue;
