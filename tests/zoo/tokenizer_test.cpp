@@ -87,6 +87,8 @@ TEST(Tokenizer, RefusesFilesThatContradictThemselves) {
       HasSubstr("has no special token '<s>'"));
   EXPECT_THAT(said_of(with(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA////"})")),
               HasSubstr("table of replacements"));
+  EXPECT_THAT(said_of(with(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"BAAAAAAAAI6"})")),
+              HasSubstr("the table of replacements begins with a value"));
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += R"({"type":"Sequence","normalizers":[)";
   EXPECT_THAT(said_of(with("\"normalizer\":" + deep)), HasSubstr("64"));

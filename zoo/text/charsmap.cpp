@@ -44,6 +44,7 @@ Charsmap::Charsmap(std::string_view bytes) {
   }
   for (std::size_t at = 0; at < trie; at += 4) units_.push_back(little_endian(bytes, 4 + at));
   texts_ = bytes.substr(4 + trie);
+  if (is_value(units_[0])) throw Error(ErrorCode::corrupt, "the table of replacements begins with a value");
   // Every step from a unit then stays within the array, and need not be checked when it is made.
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const std::uint32_t unit = units_[i];

@@ -21,8 +21,11 @@ class Ckpt < Formula
   depends_on "nettle"
   depends_on "onednn"
   depends_on "openblas"
+  depends_on "pcre2"
   depends_on "re2"
+  depends_on "sentencepiece"
   depends_on "simdjson"
+  depends_on "utf8proc"
   depends_on "xxhash"
   depends_on "zstd"
 
