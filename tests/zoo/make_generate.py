@@ -74,6 +74,13 @@ def folders():
     yield "qwen2", "qwen2", transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
         vocab_size=800, hidden_size=24, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         max_position_embeddings=96, tie_word_embeddings=True, bos_token_id=0, eos_token_id=0)), {}
+    common = {"vocab_size": 905, "hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "max_position_embeddings": 96, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
+    yield "neox", "neox", transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**common)), {}
+    yield "mistral", "mistral", transformers.MistralForCausalLM(transformers.MistralConfig(
+        **common, num_key_value_heads=2, sliding_window=8)), {}
+    yield "qwen3", "llama3", transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**common, num_key_value_heads=2, head_dim=8)), {}
+    yield "phi3", "mistral", transformers.Phi3ForCausalLM(transformers.Phi3Config(**common, num_key_value_heads=2)), {}
 
 
 COMMANDS = [
