@@ -8,7 +8,7 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata.";
+constexpr std::string_view kClasses = "torch.distributed.checkpoint.metadata.";
 constexpr std::string_view kStorageInfo = "torch.distributed.checkpoint.filesystem._StorageInfo";
 
 /// Items of a dict or a list, in batches as Python writes them: readers count on short stacks.
@@ -35,7 +35,7 @@ class Batches {
 class Encoder {
  public:
   core::ByteVector run(const DcpMetadata& metadata) {
-    begin(std::string(kModule) + "Metadata");
+    begin(std::string(kClasses) + "Metadata");
     out_.text("state_dict_metadata");
     out_.empty_dict();
     remember_words();
@@ -109,11 +109,11 @@ class Encoder {
     out_.text(item.name);
     names_.push_back(out_.put());
     if (!item.is_tensor) {
-      begin(std::string(kModule) + "BytesStorageMetadata");
+      begin(std::string(kClasses) + "BytesStorageMetadata");
       out_.set_items();
       return out_.build();
     }
-    begin(std::string(kModule) + "TensorStorageMetadata");
+    begin(std::string(kClasses) + "TensorStorageMetadata");
     out_.common_text("properties");
     write_properties(item);
     out_.common_text("size");
@@ -136,7 +136,7 @@ class Encoder {
 
   /// Newer releases write strides as a sixth; five are read by all.
   void write_properties(const DcpItem& item) {
-    out_.global(std::string(kModule) + "TensorProperties");
+    out_.global(std::string(kClasses) + "TensorProperties");
     out_.empty_tuple();
     out_.new_object();
     out_.mark();
@@ -146,7 +146,7 @@ class Encoder {
     out_.close_tuple(1);
     out_.reduce();
     out_.boolean(item.requires_grad);
-    out_.global(std::string(kModule) + "_MEM_FORMAT_ENCODING");
+    out_.global(std::string(kClasses) + "_MEM_FORMAT_ENCODING");
     out_.integer(0);
     out_.close_tuple(1);
     out_.reduce();
@@ -219,7 +219,7 @@ class Encoder {
   void write_storage_meta(const std::string& save_id) {
     if (save_id.empty()) return;
     out_.text("storage_meta");
-    begin(std::string(kModule) + "StorageMeta");
+    begin(std::string(kClasses) + "StorageMeta");
     out_.text("checkpoint_id");
     out_.none();
     out_.text("save_id");
