@@ -60,8 +60,8 @@ class Saving {
       : ranks_(ranks), path_(path.has_filename() ? path : path.parent_path()), options_(options) {}
 
   SaveFacts run(const Value& state) {
-    std::unique_ptr<Layout> layout = layout_named(options_.layout);
     plan(state);
+    std::unique_ptr<Layout> layout = layout_named(options_.layout);
     layout->check(*plan_);
     make_folder(*layout);
     write(*layout);
@@ -77,7 +77,10 @@ class Saving {
     std::string mine;
     std::string outcome = outcome_of([&]() -> std::string {
       local_ = local_plan(state, options_.pieces);
-      mine = encode_plan(local_);
+      MessageWriter out;
+      out.text(options_.layout);
+      out.text(encode_plan(local_));
+      mine = out.take();
       return "";
     });
     std::string hash = hash_text(mine);
@@ -96,12 +99,21 @@ class Saving {
     std::vector<std::string> texts = agree(ranks_, went_well(outcome) ? outcome + mine : outcome);
     std::vector<LocalPlan> plans;
     std::string all;
-    for (const std::string& text : texts) {
-      plans.push_back(decode_plan(text));
-      all += hash_text(text);
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      MessageReader in(texts[rank]);
+      check_layout(rank, in.text());
+      plans.push_back(decode_plan(in.text()));
+      all += hash_text(texts[rank]);
     }
     plan_ = std::make_shared<const Plan>(merge_plans(plans));
     known = {std::move(hash), hash_text(all), plan_};
+  }
+
+  void check_layout(std::size_t rank, std::string_view layout) {
+    if (rank == 0) first_layout_ = layout;
+    if (layout == first_layout_) return;
+    throw Error(ErrorCode::value, "rank " + std::to_string(rank) + " saves with the layout " + core::quote(layout) +
+                                      " where rank 0 saves with " + core::quote(first_layout_));
   }
 
   /// By rank 0; the others must see it, or they write elsewhere.
@@ -154,6 +166,7 @@ class Saving {
   std::unique_ptr<AtomicFolder> folder_;  ///< of rank 0; goes with its files unless it was committed
   fs::path hidden_;
   std::string save_id_;
+  std::string first_layout_;
   SaveFacts facts_;
 };
 

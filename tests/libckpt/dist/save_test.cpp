@@ -145,6 +145,17 @@ TEST(DistSave, APlanThatChangedOnOneRankIsMadeAnew) {
   EXPECT_EQ(ckpt::list_entries(ckpt::open(dir.path() / "b").root).size(), 2U);
 }
 
+TEST(DistSave, RanksThatSaveOtherLayoutsAreNamed) {
+  test::TempDir dir;
+  std::vector<std::string> errors = test::run_ranks_as_threads(3, [&](ckpt::dist::Ranks& who) {
+    ckpt::dist::SaveOptions options = options_for(who.rank(), 3);
+    if (who.rank() == 2) options.layout = "native";
+    ckpt::dist::save_by(who, test::sample_part(who.rank(), 3, 1), dir.path() / "run", options);
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("rank 2 saves with the layout 'native' where rank 0 saves with 'dcp'")));
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
 TEST(DistSave, SafetensorsShardsAreThoseOfHuggingFace) {
   test::TempDir dir;
   ckpt::Value state = test::dict({{"a.weight", test::matrix(0, {64})},
