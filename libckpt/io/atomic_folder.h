@@ -3,7 +3,7 @@
 // beside its own; commit() makes that durable and puts it in place with one rename, so a reader sees the old folder or
 // the new one, whole, also after a power cut. Other processes may write files into the hidden folder meanwhile, each
 // durable by itself. One writer a name; what killed writers left goes with the next save of a folder there. Thread
-// safety: one owner. Use: AtomicFolder folder("run/step-100.dcp", {}); write_files_in(folder.hidden());
+// safety: one owner. Use: AtomicFolder folder("run/step-100.dcp", {}); std::filesystem::path at = folder.hidden();
 // folder.commit();
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // JSON: a strict reader (duplicate keys, depth and exact integers checked; order kept) and a small deterministic
-// writer. Thread safety: a document is immutable once parsed; views are valid as long as it. Use: JsonDocument json =
-// JsonDocument::parse(text); for (auto& [key, value] : json.root().members()) ...
+// writer. Thread safety: a document is immutable once parsed; views are valid as long as it. Use:
+// ckpt::JsonDocument json = ckpt::JsonDocument::parse(text); for (auto& [key, value] : json.root().members()) ...
 
 #include <cstdint>
 #include <memory>

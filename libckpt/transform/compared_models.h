@@ -1,6 +1,6 @@
 #pragma once
 // State dicts of several checkpoints that are to be combined tensor by tensor. Internal to average and merge.
-// Thread safety: pure. Use: const std::vector<ComparedModel> models = same_models(checkpoints, options.at);
+// Thread safety: pure. Use: const std::vector<ComparedModel> models = same_models({checkpoint, checkpoint}, {});
 
 #include <functional>
 #include <map>

@@ -3,7 +3,7 @@
 // computed while the result is read, in f32 (f64 for f64 tensors), and rounded once to the dtype of the tensor; memory
 // is a few blocks a file, whatever the size: what a method needs to know of a whole tensor (a threshold, a norm) is
 // found in passes over the files. Source: mergekit's merge_methods and sparsify. Thread safety: pure. Use:
-// ckpt::Checkpoint merged = ckpt::merge({base, a, b}, {.method = ckpt::MergeMethod::ties, .densities = {0.5}});
+// ckpt::Checkpoint mix = ckpt::merge({ckpt::open("a.pth"), ckpt::open("b.pth")}, {.method = ckpt::MergeMethod::slerp});
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 // Which values of the difference between two tensors stay, and by how much they grow: what merge needs to know of a
 // whole tensor, found in passes over it. Internal to merge. Thread safety: immutable. Use:
-// const Kept kept = largest_values(count, 0.5, true, read); if (kept.has(difference, i)) ...
+// const Kept kept = values_by_chance(chance_key(0, "fc.weight", 0), 0.5, false, {}); bool stays = kept.has(0.25F, 7);
 
 #include <bit>
 #include <cmath>

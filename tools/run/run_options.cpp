@@ -59,7 +59,7 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
       add_command(zoo, "run",
                   "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
                   "lenet5 lenet.ckpt --input digits.npy\n  ckpt zoo run Llama-3.2-1B/ --prompt 'Once upon a "
-                  "time' --generate 50 --temperature 0.8 --top-p 0.9",
+                  "time' --generate 50 --top-p 0.9",
                   "Run a model on images, tensors or text, and show its top predictions.");
   run.add_option("NAME", options.model, "model; or, for --prompt, a folder with its config.json, weights and tokenizer")
       .required()
