@@ -3,14 +3,10 @@
 // f32 and f64 may differ by a few roundings of the largest value, 16-bit types by one of theirs. Exits with 77 without
 // the data.
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-
 #include "libckpt/ckpt.h"
 #include "libckpt/io/json.h"
-#include "libcore/base/error.h"
 #include "tests/support/golden.h"
+#include "tests/support/near_tensors.h"
 
 namespace {
 
@@ -27,27 +23,6 @@ double tolerance_of(core::DType dtype) {
     default:
       return 8e-3;
   }
-}
-
-std::vector<double> values_of(const ckpt::Entry& entry) {
-  const core::ByteVector bytes = ckpt::read_all(*entry.bytes);
-  std::vector<double> values(bytes.size() / sizeof(double));
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(values.data()));
-  return values;
-}
-
-std::string difference(const ckpt::Entry& got, const ckpt::Entry& wanted, core::DType dtype) {
-  if (!(got.shape == wanted.shape)) return "has the shape " + core::to_list(got.shape);
-  const std::vector<double> a = values_of(got);
-  const std::vector<double> b = values_of(wanted);
-  double largest = 0;
-  double off = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    largest = std::max(largest, std::abs(b[i]));
-    off = std::max(off, std::abs(a[i] - b[i]));
-  }
-  if (off <= tolerance_of(dtype) * largest) return "";
-  return "is off by " + std::to_string(off / largest) + " of the largest value";
 }
 
 std::vector<double> numbers_in(const ckpt::JsonView& json, std::string_view name) {
@@ -69,13 +44,6 @@ ckpt::MergeOptions options_of(const ckpt::JsonView& json) {
   return options;
 }
 
-std::map<std::string, ckpt::EntryPtr> wide_entries(const ckpt::Checkpoint& checkpoint) {
-  std::map<std::string, ckpt::EntryPtr> out;
-  const ckpt::Checkpoint wide = ckpt::cast(checkpoint, {.to = core::DType::f64});
-  for (const ckpt::NamedEntry& named : ckpt::list_entries(wide.root)) out[named.name] = named.entry;
-  return out;
-}
-
 void check_case(test::GoldenRun& run, const fs::path& path) {
   const core::ByteVector text = ckpt::read_all(*ckpt::open_file(path));
   const ckpt::JsonDocument json = ckpt::JsonDocument::parse(core::as_text(text));
@@ -86,13 +54,8 @@ void check_case(test::GoldenRun& run, const fs::path& path) {
     models.push_back(ckpt::open(folder / file.as_text()));
   }
   const ckpt::Checkpoint merged = ckpt::merge(models, options_of(json.root()));
-  const core::DType dtype = ckpt::list_entries(merged.root).front().entry->dtype;
-  auto got = wide_entries(merged);
-  for (const auto& [name, entry] : wide_entries(ckpt::open(folder / (path.stem().string() + ".safetensors")))) {
-    auto found = got.find(name);
-    const std::string why = found == got.end() ? "is missing" : difference(*found->second, *entry, dtype);
-    run.check(path.stem().string() + "/" + name, why.empty(), why);
-  }
+  const fs::path wanted = folder / (path.stem().string() + ".safetensors");
+  test::check_near(run, path.stem().string(), merged, ckpt::open(wanted), tolerance_of);
 }
 
 }  // namespace
