@@ -55,6 +55,11 @@ void require_same_keys(const ComparedModel& first, const ComparedModel& other) {
   std::size_t shown = std::min(found.size(), kMaxListedNames);
   std::string list = core::join(std::span(found).first(shown), "; ");
   if (found.size() > shown) list += "; and " + core::format_count(found.size() - shown) + " more";
+  const bool common =
+      std::ranges::any_of(first.entries, [&](const NamedEntry& named) { return other.by_name.contains(named.name); });
+  if (!common && !first.entries.empty() && !other.entries.empty()) {
+    list += "; no name is in both (this one begins with " + core::quote(other.entries.front().name) + ")";
+  }
   throw Error(ErrorCode::refused, "does not fit the first checkpoint: " + list).add_context(other.file);
 }
 

@@ -29,10 +29,8 @@ std::vector<std::string> warnings_of(const ckpt::AverageReport& done) {
         "to recompute them (torch.optim.swa_utils.update_bn)");
   }
   if (!done.taken_last.empty()) {
-    warnings.push_back(count_of(done.taken_last.size(), "integer tensor") +
-                       (done.taken_last.size() == 1 ? " differs" : " differ") + " between the files (" +
-                       core::quote(done.taken_last.front()) + (done.taken_last.size() > 1 ? ", ..." : "") +
-                       "); the last file's are taken");
+    warnings.push_back(
+        differing_text(done.taken_last, count_of(done.taken_last.size(), "integer tensor"), "the last file's"));
   }
   return warnings;
 }

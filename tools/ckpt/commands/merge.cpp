@@ -49,10 +49,8 @@ Combination describe(ckpt::Checkpoint checkpoint, const ckpt::MergeReport& done,
   made.summary = count_of(done.merged, "tensor") + " merged over " + count_of(options.files.size(), "file") + " by " +
                  options.method;
   if (!done.taken_first.empty()) {
-    made.warnings.push_back(count_of(done.taken_first.size(), "integer tensor") +
-                            (done.taken_first.size() == 1 ? " differs" : " differ") + " between the files (" +
-                            core::quote(done.taken_first.front()) + (done.taken_first.size() > 1 ? ", ..." : "") +
-                            "); those of " + core::quote(options.files.front()) + " are taken");
+    made.warnings.push_back(differing_text(done.taken_first, count_of(done.taken_first.size(), "integer tensor"),
+                                           "those of " + core::quote(options.files.front())));
   }
   made.json = [done, method = options.method](ckpt::JsonWriter& json) {
     json.key("method").value(method);
@@ -88,10 +86,9 @@ Combination describe(ckpt::Checkpoint checkpoint, const ckpt::StackLayersReport&
   made.warnings.push_back("the configuration of the model has to say " + std::to_string(done.layers) +
                           " layers (num_hidden_layers, n_layer)");
   if (!done.differing.empty()) {
-    made.warnings.push_back(count_of(done.differing.size(), "tensor") + " outside of the layers " +
-                            (done.differing.size() == 1 ? "differs" : "differ") + " between the files (" +
-                            core::quote(done.differing.front()) + (done.differing.size() > 1 ? ", ..." : "") +
-                            "); those of " + core::quote(options.files.front()) + " are taken");
+    made.warnings.push_back(differing_text(done.differing,
+                                           count_of(done.differing.size(), "tensor") + " outside of the layers",
+                                           "those of " + core::quote(options.files.front())));
   }
   made.json = [done](ckpt::JsonWriter& json) {
     json.key("method").value("passthrough").key("layers").value(done.layers).key("numbered").value(done.numbered);

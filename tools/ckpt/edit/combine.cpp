@@ -73,6 +73,13 @@ void say_result(Context& context, const EditOptions& options, const std::string&
 
 }  // namespace
 
+std::string differing_text(const std::vector<std::string>& names, const std::string& counted,
+                           const std::string& whose) {
+  const bool one = names.size() == 1;
+  return counted + (one ? " differs" : " differ") + " between the files (" + core::quote(names.front()) +
+         (one ? "" : ", ...") + "); " + whose + " are taken";
+}
+
 int run_combination(Context& context, const EditOptions& options, const std::string& command,
                     const CombineFunction& combine) {
   std::vector<ckpt::Report> read(options.files.size());

@@ -21,6 +21,10 @@ struct Combination {
   std::function<void(ckpt::JsonWriter&)> json;  ///< members that --json adds
 };
 
+/// "2 integer tensors differ between the files ('steps', ...); the last file's are taken", for "2 integer tensors" and
+/// "the last file's". REQUIRES: `names` is not empty.
+std::string differing_text(const std::vector<std::string>& names, const std::string& counted, const std::string& whose);
+
 /// `at`: which state dict of each file, as FILE::path says it.
 using CombineFunction = std::function<Combination(const std::vector<ckpt::Checkpoint>&, std::vector<std::string> at)>;
 
