@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "libckpt/io/parallel_io.h"
+#include "libckpt/io/unit_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -21,39 +22,11 @@ constexpr std::uint64_t kBytesAtOnce = 256 << 10;   ///< of the wider side
 constexpr std::uint64_t kBytesOfThreads = 4 << 20;  ///< the same where several threads share them
 
 /// Units of `to` bytes that come from as many units of `from` bytes each; about `at_once` bytes are held.
-class BlockwiseSource : public ByteSource {
+class BlockwiseSource : public UnitSource {
  public:
   BlockwiseSource(SourcePtr source, std::uint64_t from, std::uint64_t to, std::uint64_t at_once)
-      : source_(std::move(source)), from_(from), to_(to), count_(source_->size() / from), at_once_(at_once) {
+      : UnitSource(source->size() / from, to, at_once / std::max(from, to)), source_(std::move(source)), from_(from) {
     if (source_->size() % from != 0) throw Error(ErrorCode::corrupt, "a tensor ends within a quantised block");
-  }
-
-  std::uint64_t size() const override { return count_ * to_; }
-
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size() || out.size() > size() - offset) {
-      throw Error(ErrorCode::corrupt, "a read past the end of a tensor");
-    }
-    core::ByteVector raw;
-    core::ByteVector part;
-    while (!out.empty()) {
-      std::uint64_t first = offset / to_;
-      std::uint64_t skip = offset % to_;
-      std::uint64_t needed = (skip + out.size() + to_ - 1) / to_;
-      std::uint64_t units = std::min(needed, std::max<std::uint64_t>(1, at_once_ / std::max(from_, to_)));
-      raw.resize(units * from_);
-      source_->read(first * from_, raw);
-      std::uint64_t taken = std::min<std::uint64_t>(units * to_ - skip, out.size());
-      if (skip == 0 && taken == units * to_) {
-        convert(raw, out.first(taken), units);
-      } else {
-        part.resize(units * to_);
-        convert(raw, part, units);
-        std::memcpy(out.data(), part.data() + skip, taken);
-      }
-      offset += taken;
-      out = out.subspan(taken);
-    }
   }
 
   void require_unchanged() const override { source_->require_unchanged(); }
@@ -63,11 +36,14 @@ class BlockwiseSource : public ByteSource {
   virtual void convert(Bytes in, MutableBytes out, std::uint64_t units) const = 0;
 
  private:
+  void compute(std::uint64_t first, MutableBytes out) const override {
+    core::ByteVector raw(out.size() / unit() * from_);
+    source_->read(first * from_, raw);
+    convert(raw, out, out.size() / unit());
+  }
+
   SourcePtr source_;
   std::uint64_t from_;
-  std::uint64_t to_;
-  std::uint64_t count_;
-  std::uint64_t at_once_;
 };
 
 class UnpackedSource final : public BlockwiseSource {
@@ -90,11 +66,12 @@ class UnpackedSource final : public BlockwiseSource {
 
 class PackedSource final : public BlockwiseSource {
  public:
-  PackedSource(SourcePtr values, const BlockCodec& codec, std::string name)
+  PackedSource(SourcePtr values, const BlockCodec& codec, std::string name, unsigned threads)
       : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes,
                         is_slow(codec) ? kBytesOfThreads : kBytesAtOnce),
         codec_(codec),
-        name_(std::move(name)) {}
+        name_(std::move(name)),
+        threads_(is_slow(codec) ? threads : 1) {}
 
  private:
   /// Blocks of parts try many scales for each: slower than one core reads, so all of them pack.
@@ -103,7 +80,7 @@ class PackedSource final : public BlockwiseSource {
   void convert(Bytes in, MutableBytes out, std::uint64_t units) const override {
     const std::uint64_t piece = kBytesAtOnce / (codec_.elements * sizeof(float));
     const std::uint64_t pieces = (units + piece - 1) / piece;
-    parallel_for(pieces, is_slow(codec_) ? 0 : 1, [&](std::size_t i) {
+    parallel_for(pieces, threads_, [&](std::size_t i) {
       pack_units(in, out, i * piece, std::min<std::uint64_t>((i + 1) * piece, units));
     });
   }
@@ -124,6 +101,7 @@ class PackedSource final : public BlockwiseSource {
 
   const BlockCodec& codec_;
   std::string name_;
+  unsigned threads_;
 };
 
 }  // namespace
@@ -146,14 +124,14 @@ EntryPtr with_values(EntryPtr entry) {
   return values == nullptr ? entry : values;
 }
 
-EntryPtr packed(const Entry& entry, const BlockCodec& codec, const std::string& name) {
+EntryPtr packed(const Entry& entry, const BlockCodec& codec, const std::string& name, unsigned threads) {
   auto blocks = std::make_shared<Entry>(entry);
   blocks->blocks = BlockType{std::string(codec.name), entry.shape};
   blocks->dtype = DType::u8;
   blocks->view.reset();
   std::int64_t& row = blocks->shape[blocks->shape.size() - 1];
   row = row / codec.elements * codec.bytes;
-  if (entry.bytes != nullptr) blocks->bytes = std::make_shared<PackedSource>(entry.bytes, codec, name);
+  if (entry.bytes != nullptr) blocks->bytes = std::make_shared<PackedSource>(entry.bytes, codec, name, threads);
   return blocks;
 }
 

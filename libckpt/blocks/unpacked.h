@@ -19,6 +19,7 @@ EntryPtr with_values(EntryPtr entry);
 
 /// f32 values packed into blocks. REQUIRES: codec.pack; the entry is f32 without blocks, and its last dimension a
 /// multiple of codec.elements. A read throws Error(refused), which has `name`, for a value that is not finite.
-EntryPtr packed(const Entry& entry, const BlockCodec& codec, const std::string& name);
+/// `threads` pack where that takes longer than reading (0: one per core).
+EntryPtr packed(const Entry& entry, const BlockCodec& codec, const std::string& name, unsigned threads);
 
 }  // namespace ckpt::detail

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/unit_source.h"
 #include "libckpt/transform/cast_values.h"
 #include "libckpt/transform/compared_models.h"
 #include "libckpt/transform/entry_map.h"
@@ -53,33 +54,16 @@ Recipe recipe_of(const AverageOptions& options, std::size_t count) {
 }
 
 /// Computes elements of the average when they are read.
-class AverageSource final : public ByteSource {
+class AverageSource final : public detail::UnitSource {
  public:
   AverageSource(std::vector<SourcePtr> parts, std::vector<std::string> files, DType dtype, Recipe recipe)
-      : parts_(std::move(parts)),
+      : UnitSource(parts.front()->size() * 8 / static_cast<std::uint64_t>(core::bit_width(dtype)),
+                   static_cast<std::uint64_t>(core::bit_width(dtype)) / 8, kAveragedBlock),
+        parts_(std::move(parts)),
         files_(std::move(files)),
         dtype_(dtype),
         wide_(core::is_complex(dtype) ? DType::c128 : DType::f64),
-        width_(static_cast<std::uint64_t>(core::bit_width(dtype)) / 8),
         recipe_(std::move(recipe)) {}
-
-  std::uint64_t size() const override { return parts_.front()->size(); }
-
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size() || out.size() > size() - offset) throw Error(ErrorCode::corrupt, "read past the end");
-    core::ByteVector narrow;
-    while (!out.empty()) {
-      std::uint64_t first = offset / width_;
-      std::uint64_t skip = offset % width_;
-      std::uint64_t count = std::min(kAveragedBlock, (skip + out.size() + width_ - 1) / width_);
-      narrow.resize(count * width_);
-      compute(first, narrow);
-      std::size_t step = std::min<std::size_t>(out.size(), narrow.size() - skip);
-      std::copy_n(narrow.begin() + static_cast<std::ptrdiff_t>(skip), step, out.begin());
-      out = out.subspan(step);
-      offset += step;
-    }
-  }
 
   void require_unchanged() const override {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -91,15 +75,14 @@ class AverageSource final : public ByteSource {
   }
 
  private:
-  /// `narrow` is filled with the elements from `first` on.
-  void compute(std::uint64_t first, MutableBytes narrow) const {
-    std::uint64_t count = narrow.size() / width_;
+  void compute(std::uint64_t first, MutableBytes narrow) const override {
+    std::uint64_t count = narrow.size() / unit();
     std::size_t doubles = count * (wide_ == DType::c128 ? 2 : 1);
     std::vector<double> sum(doubles);
     std::vector<double> values(doubles);
     core::ByteVector raw(narrow.size());
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      core::with_context(files_[i], [&] { parts_[i]->read(first * width_, raw); });
+      core::with_context(files_[i], [&] { parts_[i]->read(first * unit(), raw); });
       cast_values(raw, dtype_, std::as_writable_bytes(std::span(values)), wide_);
       add(i, values, sum);
     }
@@ -123,7 +106,6 @@ class AverageSource final : public ByteSource {
   std::vector<std::string> files_;  ///< that they come from, for messages
   DType dtype_;
   DType wide_;
-  std::uint64_t width_;
   Recipe recipe_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libckpt/io/unit_source.h"
 #include "libckpt/transform/cast_loops.h"
 #include "libcore/base/error.h"
 
@@ -108,54 +109,27 @@ void cast_real_to_complex(const std::byte* in, DType from, std::byte* out, DType
   }
 }
 
-class CastSource final : public ByteSource {
+class CastSource final : public detail::UnitSource {
  public:
   CastSource(SourcePtr source, DType from, DType to)
-      : source_(std::move(source)), from_(from), to_(to), count_(source_->size() / bytes_of(from)) {}
-
-  std::uint64_t size() const override { return count_ * bytes_of(to_); }
-
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size() || out.size() > size() - offset) {
-      throw Error(ErrorCode::corrupt, "a read past the end of a tensor");
-    }
-    core::ByteVector raw;
-    std::uint64_t width = bytes_of(to_);
-    while (!out.empty()) {
-      std::uint64_t skip = offset % width;
-      std::uint64_t whole = out.size() / width;
-      std::uint64_t taken = skip == 0 && whole > 0 ? read_elements(offset / width, whole, out, raw)
-                                                   : read_part(offset / width, skip, out, raw);
-      offset += taken;
-      out = out.subspan(taken);
-    }
-  }
+      : UnitSource(source->size() / bytes_of(from), bytes_of(to), kPiece),
+        source_(std::move(source)),
+        from_(from),
+        to_(to) {}
 
   void require_unchanged() const override { source_->require_unchanged(); }
   void visit_checked(const CheckedVisitor& see) const override { source_->visit_checked(see); }
 
  private:
-  std::uint64_t read_elements(std::uint64_t first, std::uint64_t whole, MutableBytes out, core::ByteVector& raw) const {
-    std::uint64_t count = std::min(whole, kPiece);
-    raw.resize(count * bytes_of(from_));
+  void compute(std::uint64_t first, MutableBytes elements) const override {
+    core::ByteVector raw(elements.size() / unit() * bytes_of(from_));
     source_->read(first * bytes_of(from_), raw);
-    cast_values(raw, from_, out.first(count * bytes_of(to_)), to_);
-    return count * bytes_of(to_);
-  }
-
-  /// Bytes of one element that was asked for in parts.
-  std::uint64_t read_part(std::uint64_t element, std::uint64_t skip, MutableBytes out, core::ByteVector& raw) const {
-    std::byte one[16];
-    std::uint64_t width = read_elements(element, 1, one, raw);
-    std::uint64_t count = std::min<std::uint64_t>(width - skip, out.size());
-    std::memcpy(out.data(), one + skip, count);
-    return count;
+    cast_values(raw, from_, elements, to_);
   }
 
   SourcePtr source_;
   DType from_;
   DType to_;
-  std::uint64_t count_;
 };
 
 /// Bits of precision of a real type, and the range of its exponents: what decides whether values survive.

@@ -228,7 +228,11 @@ LoraAdapter open_lora(const fs::path& folder, const OpenOptions& options) {
   if (!fs::exists(folder, error)) throw Error(ErrorCode::io, folder.string() + ": cannot open: no such file or folder");
   LoraAdapter adapter;
   adapter.path = folder;
-  adapter.config = read_config((is_folder ? folder : folder.parent_path()) / "adapter_config.json");
+  const fs::path config = (is_folder ? folder : folder.parent_path()) / "adapter_config.json";
+  if (!fs::exists(config, error)) {
+    throw Error(ErrorCode::io, folder.string() + " is no PEFT adapter: it has no adapter_config.json");
+  }
+  adapter.config = read_config(config);
   const Checkpoint file = open(folder, options);
   core::with_context(folder.string(), [&] { group_tensors(adapter, *choose_state_dict(file.root, "").value); });
   return adapter;

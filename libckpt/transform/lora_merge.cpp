@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "libckpt/children.h"
+#include "libckpt/io/unit_source.h"
 #include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast_values.h"
 #include "libckpt/transform/entry_map.h"
@@ -103,38 +104,17 @@ struct Merge {
 
 /// The changed weight, computed a few rows at a time.
 template <class T>
-class MergedSource final : public ByteSource {
+class MergedSource final : public detail::UnitSource {
  public:
   MergedSource(SourcePtr weight, DType dtype, std::size_t rows, std::shared_ptr<Merge> merge, const LoraTarget& target,
                bool transposed)
-      : weight_(std::move(weight)),
+      : UnitSource(rows, weight->size() / rows, kRowBytes * rows / weight->size()),
+        weight_(std::move(weight)),
         dtype_(dtype),
         columns_(weight_->size() * 8 / static_cast<std::uint64_t>(core::bit_width(dtype)) / rows),
-        row_bytes_(weight_->size() / rows),
         merge_(std::move(merge)),
         target_(target),
         transposed_(transposed) {}
-
-  std::uint64_t size() const override { return weight_->size(); }
-
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size() || out.size() > size() - offset) throw Error(ErrorCode::corrupt, "read past the end");
-    if (out.empty()) return;
-    const auto factors = merge_->cache<T>().get(target_, transposed_);
-    const std::uint64_t most = std::max<std::uint64_t>(1, kRowBytes / row_bytes_);
-    core::ByteVector rows;
-    while (!out.empty()) {
-      const std::uint64_t first = offset / row_bytes_;
-      const std::uint64_t skip = offset % row_bytes_;
-      rows.resize(std::min(most, (skip + out.size() + row_bytes_ - 1) / row_bytes_) * row_bytes_);
-      weight_->read(first * row_bytes_, rows);
-      change(rows, first, *factors);
-      const std::size_t step = std::min<std::size_t>(out.size(), rows.size() - skip);
-      std::memcpy(out.data(), rows.data() + skip, step);
-      out = out.subspan(step);
-      offset += step;
-    }
-  }
 
   void require_unchanged() const override {
     weight_->require_unchanged();
@@ -148,8 +128,11 @@ class MergedSource final : public ByteSource {
   }
 
  private:
-  void change(MutableBytes rows, std::uint64_t first, const Factors<T>& factors) const {
-    const std::size_t count = rows.size() / row_bytes_;
+  void compute(std::uint64_t first, MutableBytes rows) const override {
+    const std::shared_ptr<const Factors<T>> held = merge_->cache<T>().get(target_, transposed_);
+    const Factors<T>& factors = *held;
+    weight_->read(first * unit(), rows);
+    const std::size_t count = rows.size() / unit();
     std::vector<T> values(count * columns_);
     std::vector<T> delta(columns_);
     cast_values(rows, dtype_, std::as_writable_bytes(std::span(values)), kTypeOf<T>);
@@ -183,7 +166,6 @@ class MergedSource final : public ByteSource {
   SourcePtr weight_;
   DType dtype_;
   std::size_t columns_;
-  std::uint64_t row_bytes_;
   std::shared_ptr<Merge> merge_;
   const LoraTarget& target_;
   bool transposed_;
@@ -299,6 +281,7 @@ class Merger {
     merge_->strength = strength;
     report_.base_prefix = names_.base_prefix();
     report_.adapter_prefix = names_.adapter_prefix();
+    for (const NamedEntry& named : entries_) by_source_[named.entry->bytes.get()].push_back(named.entry);
   }
 
   Value run() {
@@ -336,8 +319,8 @@ class Merger {
 
   /// Tied names too: PEFT changes the memory that they share.
   void replace(const NamedEntry& old, const EntryPtr& fresh) {
-    for (const NamedEntry& named : entries_) {
-      if (named.entry == old.entry || same_view(*named.entry, *old.entry)) replaced_.replace(named.entry, fresh);
+    for (const EntryPtr& entry : by_source_.at(old.entry->bytes.get())) {
+      if (entry->shape == old.entry->shape) replaced_.replace(entry, fresh);
     }
   }
 
@@ -355,6 +338,7 @@ class Merger {
   const Value& base_;
   std::vector<NamedEntry> entries_;
   NameMap names_;
+  std::unordered_map<const ByteSource*, std::vector<EntryPtr>> by_source_;  ///< the same view has one source
   MergeLoraReport& report_;
   std::shared_ptr<Merge> merge_ = std::make_shared<Merge>();
   detail::EntryReplacements replaced_;

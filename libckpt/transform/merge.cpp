@@ -5,6 +5,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "libckpt/io/unit_source.h"
 #include "libckpt/transform/cast_values.h"
 #include "libckpt/transform/compared_models.h"
 #include "libckpt/transform/entry_map.h"
@@ -118,31 +119,13 @@ struct MergeParts {
 
 /// Computes elements of the merged tensor when they are read.
 template <class T>
-class MergedValues final : public ByteSource {
+class MergedValues final : public detail::UnitSource {
  public:
   MergedValues(MergeParts parts, std::shared_ptr<const MergeSettings> settings)
-      : parts_(std::move(parts)),
-        settings_(std::move(settings)),
-        width_(static_cast<std::uint64_t>(core::bit_width(parts_.dtype)) / 8) {}
-
-  std::uint64_t size() const override { return parts_.sources.front()->size(); }
-
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size() || out.size() > size() - offset) throw Error(ErrorCode::corrupt, "read past the end");
-    std::call_once(looked_, [&] { look_at_whole(); });
-    core::ByteVector narrow;
-    while (!out.empty()) {
-      const std::uint64_t first = offset / width_;
-      const std::uint64_t skip = offset % width_;
-      const std::uint64_t count = std::min(kMergedBlock, (skip + out.size() + width_ - 1) / width_);
-      narrow.resize(count * width_);
-      compute(first, narrow);
-      const std::size_t step = std::min<std::size_t>(out.size(), narrow.size() - skip);
-      std::copy_n(narrow.begin() + static_cast<std::ptrdiff_t>(skip), step, out.begin());
-      out = out.subspan(step);
-      offset += step;
-    }
-  }
+      : UnitSource(parts.sources.front()->size() * 8 / static_cast<std::uint64_t>(core::bit_width(parts.dtype)),
+                   static_cast<std::uint64_t>(core::bit_width(parts.dtype)) / 8, kMergedBlock),
+        parts_(std::move(parts)),
+        settings_(std::move(settings)) {}
 
   void require_unchanged() const override {
     for (std::size_t i = 0; i < parts_.sources.size(); ++i) {
@@ -156,11 +139,9 @@ class MergedValues final : public ByteSource {
  private:
   static constexpr DType kWide = sizeof(T) == 8 ? DType::f64 : DType::f32;
 
-  std::uint64_t numel() const { return size() / width_; }
-
   std::vector<T> values(std::size_t part, std::uint64_t first, std::uint64_t count) const {
-    core::ByteVector raw(count * width_);
-    core::with_context(parts_.files[part], [&] { parts_.sources[part]->read(first * width_, raw); });
+    core::ByteVector raw(count * unit());
+    core::with_context(parts_.files[part], [&] { parts_.sources[part]->read(first * unit(), raw); });
     std::vector<T> wide(count);
     cast_values(raw, parts_.dtype, std::as_writable_bytes(std::span(wide)), kWide);
     return wide;
@@ -168,8 +149,8 @@ class MergedValues final : public ByteSource {
 
   template <class Take>
   void for_each_block(Take take) const {
-    for (std::uint64_t first = 0; first < numel(); first += kMergedBlock) {
-      take(first, std::min(kMergedBlock, numel() - first));
+    for (std::uint64_t first = 0; first < count(); first += kMergedBlock) {
+      take(first, std::min(kMergedBlock, count() - first));
     }
   }
 
@@ -194,7 +175,7 @@ class MergedValues final : public ByteSource {
     };
     const double density = settings_->densities[model];
     if (settings_->method == MergeMethod::ties) {
-      return detail::largest_values(numel(), density, settings_->rescale, pieces);
+      return detail::largest_values(count(), density, settings_->rescale, pieces);
     }
     return detail::values_by_chance(detail::chance_key(settings_->seed, parts_.name, model), density,
                                     settings_->rescale, pieces);
@@ -224,9 +205,9 @@ class MergedValues final : public ByteSource {
              static_cast<T>(std::sin(t * angle) / std::sin(angle))};
   }
 
-  /// `narrow` is filled with the elements from `first` on.
-  void compute(std::uint64_t first, MutableBytes narrow) const {
-    const std::uint64_t count = narrow.size() / width_;
+  void compute(std::uint64_t first, MutableBytes narrow) const override {
+    std::call_once(looked_, [&] { look_at_whole(); });
+    const std::uint64_t count = narrow.size() / unit();
     std::vector<std::vector<T>> parts;
     for (std::size_t i = 0; i < parts_.sources.size(); ++i) parts.push_back(values(i, first, count));
     std::vector<T> merged(count);
@@ -294,7 +275,6 @@ class MergedValues final : public ByteSource {
 
   MergeParts parts_;
   std::shared_ptr<const MergeSettings> settings_;
-  std::uint64_t width_;
   mutable std::once_flag looked_;
   mutable std::vector<Kept> kept_;  ///< one a model; empty for methods that keep all values
   mutable std::array<T, 2> ends_{};

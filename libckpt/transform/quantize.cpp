@@ -110,7 +110,11 @@ class Dequantizer final : public EntryMap {
 class Quantizer final : public EntryMap {
  public:
   Quantizer(const Checkpoint& checkpoint, const QuantizeOptions& options, const detail::BlockCodec& codec)
-      : EntryMap(checkpoint, options.at), codec_(codec), keep_(options.keep), keeps_(!options.keep.include.empty()) {}
+      : EntryMap(checkpoint, options.at),
+        codec_(codec),
+        keep_(options.keep),
+        keeps_(!options.keep.include.empty()),
+        threads_(options.threads) {}
 
  protected:
   EntryPtr replacement(const Entry& entry, const std::string& name) override {
@@ -122,7 +126,7 @@ class Quantizer final : public EntryMap {
     Entry values = entry;
     values.dtype = DType::f32;
     if (entry.bytes != nullptr) values.bytes = cast_source(entry.bytes, entry.dtype, DType::f32);
-    return detail::packed(values, codec_, name);
+    return detail::packed(values, codec_, name, threads_);
   }
 
  private:
@@ -138,6 +142,7 @@ class Quantizer final : public EntryMap {
   const detail::BlockCodec& codec_;
   SelectionMatcher keep_;
   bool keeps_;
+  unsigned threads_;
 };
 
 Checkpoint mapped(const Checkpoint& checkpoint, EntryMap& map, QuantizeReport* report) {

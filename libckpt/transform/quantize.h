@@ -23,6 +23,7 @@ struct QuantizeOptions {
   std::string to = "Q8_0";  ///< one of quantized_types(): Q8_0, Q4_K, ...
   Selection keep = {};      ///< tensors that stay as they are; nothing when `include` is empty
   std::string at = {};      ///< dotted path of the dict that is meant; "" = whole file
+  unsigned threads = 0;     ///< that pack the types which take long; 0: one per core
 };
 
 struct QuantizeReport {

@@ -55,6 +55,7 @@ int run(Context& context, const Options& options) {
   return run_edits(context, options, {"quantize", quantize.to, ".gguf"},
                    [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
                      quantize.at = at;
+                     quantize.threads = options.threads;
                      ckpt::QuantizeReport report;
                      ckpt::Checkpoint out = ckpt::quantize(checkpoint, quantize, &report);
                      return describe(std::move(out), report, quantize.to);
