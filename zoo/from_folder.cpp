@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/io/json.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "libcore/tensor/factory.h"
+#include "zoo/made_as.h"
 #include "zoo/timm_config.h"
 
 namespace zoo {
@@ -77,23 +78,6 @@ FolderConfig config_in(const Config& file) {
   if (family == nullptr) refuse_family(name.empty() ? type : name);
   return {family, file};
 }
-
-/// Tensors made in this scope are of this dtype, or have shapes and no memory.
-class MadeAs {
- public:
-  explicit MadeAs(core::DType dtype) { core::set_default_dtype(dtype); }
-  explicit MadeAs(core::Device device) { core::set_default_device(device); }
-  ~MadeAs() {
-    core::set_default_dtype(dtype_);
-    core::set_default_device(device_);
-  }
-  MadeAs(const MadeAs&) = delete;
-  MadeAs& operator=(const MadeAs&) = delete;
-
- private:
-  core::DType dtype_ = core::default_dtype();
-  core::Device device_ = core::default_device();
-};
 
 /// The floating dtype that most bytes of the weights have.
 core::DType dtype_of(const ckpt::Checkpoint& weights) {

@@ -17,9 +17,9 @@
 
 namespace test {
 
-/// The model that a file's name, constructor and arguments stand for; null when the zoo has none such.
+/// The model that a file's constructor, configuration and arguments stand for. Errors: those of zoo::make().
 std::shared_ptr<core::Module> build_golden_model(Json golden);
-/// Whether there is one; nothing is kept of it.
+/// Whether the zoo has what the constructor names.
 bool has_golden_model(Json golden);
 /// Sets the probability of every dropout below `module` to 0.
 void silence_dropout(core::Module& module);

@@ -21,6 +21,7 @@
 #include "tests/zoo/golden_model.h"
 #include "zoo/googlenet.h"
 #include "zoo/inception.h"
+#include "zoo/made_as.h"
 
 namespace {
 
@@ -233,11 +234,8 @@ void check_model(const Settings& settings, Json golden, test::GoldenRun& run) {
     return test::build_golden_model(golden);
   };
   auto without_memory = [&] {
-    const core::Device before = core::default_device();
-    core::set_default_device(core::Device("meta"));
-    auto module = test::build_golden_model(golden);
-    core::set_default_device(before);
-    return module;
+    const zoo::MadeAs scope(core::Device("meta"));
+    return test::build_golden_model(golden);
   };
   auto check = [&](const char* what, const std::function<void()>& body) {
     test::guarded(run, name + "/" + what, [&] {

@@ -19,6 +19,7 @@
 #include "zoo/gpt2.h"
 #include "zoo/hf_vit.h"
 #include "zoo/load.h"
+#include "zoo/made_as.h"
 #include "zoo/manifest/manifest.h"
 #include "zoo/mlp.h"
 #include "zoo/nanogpt.h"
@@ -31,15 +32,8 @@ using core::Tensor;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Tensors made in this scope have shapes and no memory.
-struct MetaScope {
-  core::Device before = core::default_device();
-  MetaScope() { core::set_default_device(core::Device("meta")); }
-  ~MetaScope() { core::set_default_device(before); }
-};
-
 TEST(Zoo, EveryModelOfTheListHasTheKeysOfItsManifest) {
-  MetaScope meta;
+  const zoo::MadeAs scope(core::Device("meta"));
   for (const zoo::Model& model : zoo::list()) {
     auto known = zoo::find_manifest(model.name);
     auto module = zoo::make(model.name);
@@ -82,7 +76,7 @@ TEST(Zoo, AnOptionThatAModelDoesNotHaveIsRefused) {
 }
 
 TEST(Zoo, ClassesAndChannelsCanBeChosen) {
-  MetaScope meta;
+  const zoo::MadeAs scope(core::Device("meta"));
   for (const char* name : {"resnet18", "vgg11", "squeezenet1_1", "densenet121", "mobilenet_v3_small", "swin_t"}) {
     auto net = zoo::make(name, {.num_classes = 7, .in_channels = 1});
     core::StateDict state = net->state_dict();
@@ -101,7 +95,7 @@ TEST(SwapHead, ReplacesTheLastLayerAndKeepsTheRest) {
 }
 
 TEST(SwapHead, TakesAuxiliaryHeadsAndConvolutionsToo) {
-  MetaScope meta;
+  const zoo::MadeAs scope(core::Device("meta"));
   EXPECT_THAT(zoo::swap_head(*zoo::make("googlenet"), 5), ElementsAre("aux1.fc2", "aux2.fc2", "fc"));
   EXPECT_THAT(zoo::swap_head(*zoo::make("squeezenet1_1"), 5), ElementsAre("classifier.1"));
 }

@@ -6,10 +6,10 @@
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "libcore/tensor/factory.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/support/suggest.h"
 #include "zoo/from_folder.h"
+#include "zoo/made_as.h"
 
 namespace cli {
 namespace {
@@ -38,16 +38,8 @@ zoo::FolderConfig config_of(const ZooInfoOptions& options) {
 
 /// The model without memory: shapes alone.
 std::shared_ptr<core::Module> laid_out(const zoo::FolderConfig& said) {
-  const core::Device before = core::default_device();
-  core::set_default_device(core::Device("meta"));
-  try {
-    auto module = zoo::build(*said.family, said.config);
-    core::set_default_device(before);
-    return module;
-  } catch (...) {
-    core::set_default_device(before);
-    throw;
-  }
+  const zoo::MadeAs scope(core::Device("meta"));
+  return zoo::build(*said.family, said.config);
 }
 
 Facts facts_of(const ZooInfoOptions& options) {
