@@ -9,8 +9,8 @@
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why/fix.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/factory.h"
 #include "zoo/family.h"
+#include "zoo/made_as.h"
 #include "zoo/measure.h"
 #include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
@@ -23,21 +23,9 @@ using core::Error;
 using core::ErrorCode;
 using Made = std::shared_ptr<core::Module>;
 
-/// Tensors made in this scope have shapes and no memory.
-class ShapesOnly {
- public:
-  ShapesOnly() { core::set_default_device(core::Device("meta")); }
-  ~ShapesOnly() { core::set_default_device(before_); }
-  ShapesOnly(const ShapesOnly&) = delete;
-  ShapesOnly& operator=(const ShapesOnly&) = delete;
-
- private:
-  core::Device before_ = core::default_device();
-};
-
 /// nullopt when the model has no such option.
 std::optional<ckpt::KeyList> layout(std::string_view name, const ModelOptions& options) {
-  ShapesOnly scope;
+  const MadeAs scope(core::Device("meta"));
   try {
     const Made module = make(name, options);
     return key_list_of(*module, name);
@@ -273,8 +261,9 @@ Fit fit_measured(std::string_view name, const File& file, const Sizes& sizes, co
   for (const std::string& field : sizes.file.unsaid) {
     const bool given = options.config.has(field) || (field == heads && options.heads > 0);
     if (given || own_width) continue;
-    throw Error(ErrorCode::usage,
-                "no shape says what the field '" + field + "' of " + std::string(family->name) + " is; give it");
+    throw Error(ErrorCode::usage, "no shape says what the field '" + field + "' of " + std::string(family->name) +
+                                      " is; " +
+                                      (field == heads ? "FitOptions::heads says it" : "set it in FitOptions::config"));
   }
   set_groups(config, file);
   std::string text;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "libcore/base/text.h"
 
 namespace zoo {
 namespace {
@@ -31,12 +34,6 @@ constexpr Row kRows[] = {
     {"Bert", "num_hidden_layers", "encoder.layer.#.attention.self.query.weight", kLayers},
     {"Bert", "intermediate_size", "encoder.layer.0.intermediate.dense.weight", 0},
     {"BertForSequence", "num_labels", "classifier.weight", 0},
-    {"Roberta", "hidden_size", "embeddings.word_embeddings.weight", 1},
-    {"Roberta", "vocab_size", "embeddings.word_embeddings.weight", 0},
-    {"Roberta", "max_position_embeddings", "embeddings.position_embeddings.weight", 0},
-    {"Roberta", "type_vocab_size", "embeddings.token_type_embeddings.weight", 0},
-    {"Roberta", "num_hidden_layers", "encoder.layer.#.attention.self.query.weight", kLayers},
-    {"Roberta", "intermediate_size", "encoder.layer.0.intermediate.dense.weight", 0},
     {"RobertaForSequence", "num_labels", "classifier.out_proj.weight", 0},
     {"DistilBert", "dim", "embeddings.word_embeddings.weight", 1},
     {"DistilBert", "vocab_size", "embeddings.word_embeddings.weight", 0},
@@ -60,12 +57,6 @@ constexpr Row kRows[] = {
     {"ViT", "intermediate_size", "layers.0.mlp.fc1.weight", 0},
     {"ViT", "qkv_bias", "layers.0.attention.q_proj.bias", kPresent},
     {"ViTFor", "num_labels", "classifier.weight", 0},
-    {"DeiT", "hidden_size", "embeddings.patch_embeddings.projection.weight", 0},
-    {"DeiT", "num_channels", "embeddings.patch_embeddings.projection.weight", 1},
-    {"DeiT", "patch_size", "embeddings.patch_embeddings.projection.weight", 2},
-    {"DeiT", "num_hidden_layers", "layers.#.attention.q_proj.weight", kLayers},
-    {"DeiT", "intermediate_size", "layers.0.mlp.fc1.weight", 0},
-    {"DeiT", "qkv_bias", "layers.0.attention.q_proj.bias", kPresent},
     {"DeiTForImageClassification", "num_labels", "classifier.weight", 0},
     {"DeiTForImageClassificationWithTeacher", "num_labels", "cls_classifier.weight", 0},
     {"VisionTransformer", "hidden_dim", "conv_proj.weight", 0},
@@ -102,6 +93,15 @@ constexpr Row kDecoder[] = {
 };
 // clang-format on
 
+/// Families beside those that a row names whose tensors have the same names.
+constexpr std::pair<std::string_view, std::string_view> kAlike[] = {{"Bert", "Roberta"}, {"ViT", "DeiT"}};
+
+bool is_of(const Row& row, std::string_view family) {
+  return family.starts_with(row.family) || std::any_of(std::begin(kAlike), std::end(kAlike), [&](const auto& alike) {
+           return row.family == alike.first && family.starts_with(alike.second);
+         });
+}
+
 constexpr std::string_view kDecoders[] = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
                                           "Qwen3ForCausalLM", "Phi3ForCausalLM"};
 
@@ -109,10 +109,11 @@ bool is_decoder(std::string_view family) {
   return std::find(std::begin(kDecoders), std::end(kDecoders), family) != std::end(kDecoders);
 }
 
-std::int64_t count_in_row(const std::string& key, const ShapeOf& shape_of) {
+/// How many keys there are in a row, whose number stands in the place of '#'.
+std::int64_t count_in_row(const std::string& key, const ShapeOf& shape_of, std::int64_t first = 0) {
   const std::size_t mark = key.find('#');
   std::int64_t count = 0;
-  while (shape_of(key.substr(0, mark) + std::to_string(count) + key.substr(mark + 1)) != nullptr) ++count;
+  while (shape_of(key.substr(0, mark) + std::to_string(first + count) + key.substr(mark + 1)) != nullptr) ++count;
   return count;
 }
 
@@ -140,7 +141,7 @@ std::string said(const Row& row, const ShapeOf& shape_of) {
 void measure_image(Config& config, const core::Shape* positions, std::int64_t tokens, std::int64_t patch) {
   if (positions == nullptr || positions->size() != 3 || (*positions)[1] <= tokens) return;
   const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>((*positions)[1] - tokens))));
-  if (side > 0) config.set("image_size", std::to_string(side * patch));
+  if (side > 0 && patch <= 1 << 20) config.set("image_size", std::to_string(side * patch));
 }
 
 std::string list_of(const std::vector<std::int64_t>& numbers) {
@@ -149,20 +150,20 @@ std::string list_of(const std::vector<std::int64_t>& numbers) {
   return text.empty() ? "[]" : text + "]";
 }
 
-/// How many there are in a row of each of the numbered groups: "layer#." with "conv1.weight".
-std::vector<std::int64_t> counts_of(const std::string& group, const std::string& rest, const ShapeOf& shape_of) {
+/// How many there are in a row, from `first` on, in each of the groups that are numbered from 1: "layer" with
+/// ".#.conv1.weight".
+std::vector<std::int64_t> counts_of(const std::string& group, const std::string& rest, const ShapeOf& shape_of,
+                                    std::int64_t first = 0) {
   std::vector<std::int64_t> counts;
   for (int number = 1;; ++number) {
-    std::string key = group;
-    key.replace(key.find('@'), 1, std::to_string(number));
-    const std::int64_t count = count_in_row(key + rest, shape_of);
+    const std::int64_t count = count_in_row(group + std::to_string(number) + rest, shape_of, first);
     if (count == 0) return counts;
     counts.push_back(count);
   }
 }
 
 void measure_resnet(Config& config, const ShapeOf& shape_of) {
-  config.set("layers", list_of(counts_of("layer@.", "#.conv1.weight", shape_of)));
+  config.set("layers", list_of(counts_of("layer", ".#.conv1.weight", shape_of)));
   const std::int64_t width = size_at(shape_of, "layer1.0.conv2.weight", 0);
   const std::int64_t in_group = size_at(shape_of, "layer1.0.conv2.weight", 1);
   const bool bottleneck = shape_of("layer1.0.conv3.weight") != nullptr;
@@ -173,15 +174,7 @@ void measure_resnet(Config& config, const ShapeOf& shape_of) {
 }
 
 void measure_densenet(Config& config, const ShapeOf& shape_of) {
-  std::vector<std::int64_t> depths;
-  for (int block = 1;; ++block) {
-    std::int64_t count = 0;
-    const std::string before = "features.denseblock" + std::to_string(block) + ".denselayer";
-    while (shape_of(before + std::to_string(count + 1) + ".conv1.weight") != nullptr) ++count;
-    if (count == 0) break;
-    depths.push_back(count);
-  }
-  config.set("block_config", list_of(depths));
+  config.set("block_config", list_of(counts_of("features.denseblock", ".denselayer#.conv1.weight", shape_of, 1)));
   const std::int64_t wide = size_at(shape_of, "features.denseblock1.denselayer1.conv1.weight", 0);
   const std::int64_t narrow = size_at(shape_of, "features.denseblock1.denselayer1.conv2.weight", 0);
   if (narrow > 0) config.set("bn_size", std::to_string(wide / narrow));
@@ -205,6 +198,13 @@ void measure_convnext(Config& config, const ShapeOf& shape_of) {
   if (!rows.empty()) config.set("block_setting", rows + "]");
 }
 
+/// A ratio whose product with `width` is `hidden` or a little more, as the fraction behind it is cut off.
+double ratio_of(std::int64_t hidden, std::int64_t width) {
+  const double wanted = static_cast<double>(hidden), by = static_cast<double>(width);
+  const double ratio = wanted / by;
+  return ratio * by < wanted ? std::nextafter(ratio, 2 * ratio) : ratio;
+}
+
 /// The table of positions says how many heads there are and how wide a window is: ((2 w - 1)^2, heads).
 void measure_swin(Config& config, const ShapeOf& shape_of) {
   std::vector<std::int64_t> depths, heads;
@@ -219,9 +219,9 @@ void measure_swin(Config& config, const ShapeOf& shape_of) {
   }
   config.set("depths", list_of(depths));
   config.set("num_heads", list_of(heads));
-  const auto hidden = static_cast<double>(size_at(shape_of, stage_key(0, "0.mlp.0.weight"), 0));
-  const auto width = static_cast<double>(size_at(shape_of, stage_key(0, "0.mlp.0.weight"), 1));
-  if (width > 0) config.set("mlp_ratio", std::to_string(hidden / width));
+  const std::int64_t hidden = size_at(shape_of, stage_key(0, "0.mlp.0.weight"), 0);
+  const std::int64_t width = size_at(shape_of, stage_key(0, "0.mlp.0.weight"), 1);
+  if (width > 0) config.set("mlp_ratio", core::python_float(ratio_of(hidden, width)));
 }
 
 /// Of Qwen3, whose norms say how wide a head is.
@@ -277,7 +277,7 @@ std::optional<Measured> measure(std::string_view family, const ShapeOf& shape_of
   }
   for (const Row& row : kRows) {
     // A layer that only some have, such as one before the classifier, may be absent; the first size may not.
-    if (family.starts_with(row.family) && !take(row) && measured.width.empty()) return std::nullopt;
+    if (is_of(row, family) && !take(row) && measured.width.empty()) return std::nullopt;
   }
   if (measured.width.empty()) return std::nullopt;
   measure_rest(family, measured.config, shape_of);

@@ -135,8 +135,8 @@ TEST_F(ZooFit, ReadsDepthAndWidthOffTheFile) {
        R"({"block": "Bottleneck", "layers": [1, 2, 1, 3], "groups": 2, "width_per_group": 8, "num_classes": 4})"},
       {"DenseNet", R"({"growth_rate": 6, "block_config": [1, 2, 3], "num_init_features": 8, "bn_size": 3})"},
       {"ConvNeXt", R"({"block_setting": [[6, 8, 1], [8, null, 2]], "num_classes": 3})"},
-      {"SwinTransformer", R"({"patch_size": 2, "embed_dim": 8, "depths": [1, 3], "num_heads": [2, 4], "window_size": 3,
-                             "mlp_ratio": 2.0, "num_classes": 3})"},
+      {"SwinTransformer", R"({"patch_size": 2, "embed_dim": 12, "depths": [1, 3], "num_heads": [2, 4], "window_size": 3,
+                             "mlp_ratio": 2.34, "num_classes": 3})"},
       {"VisionTransformer", R"({"image_size": 24, "patch_size": 6, "num_layers": 3, "num_heads": 2, "hidden_dim": 8,
                                "mlp_dim": 12, "representation_size": 5})"},
       {"GPT2LMHeadModel",
@@ -176,8 +176,10 @@ TEST_F(ZooFit, AsksForWhatNoShapeSays) {
     }
     return std::string();
   };
-  EXPECT_EQ(fault({}), "no shape says what the field 'num_attention_heads' of LlamaForCausalLM is; give it");
-  EXPECT_EQ(fault({.heads = 2}), "no shape says what the field 'rms_norm_eps' of LlamaForCausalLM is; give it");
+  EXPECT_EQ(fault({}),
+            "no shape says what the field 'num_attention_heads' of LlamaForCausalLM is; FitOptions::heads says it");
+  EXPECT_EQ(fault({.heads = 2}),
+            "no shape says what the field 'rms_norm_eps' of LlamaForCausalLM is; set it in FitOptions::config");
 }
 
 TEST_F(ZooFit, KeepsTheNamedModelsHeadsAtItsWidth) {

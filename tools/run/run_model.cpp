@@ -73,6 +73,8 @@ std::string in_words_of_the_command(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"set LoadOptions::guess to take it", "--guess takes it"},
       {"how many attention heads the model has", "how many attention heads the model has; --heads says it"},
+      {"FitOptions::heads says it", "--heads says it"},
+      {"set it in FitOptions::config", "a folder with its config.json in place of the file says it"},
   };
   for (const auto& [from, to] : kWords) {
     if (const std::size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
