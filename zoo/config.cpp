@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::uintmax_t kLargestFile = 16 << 20;
 constexpr std::int64_t kLargestCount = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kDeepest = 10000;
 
 std::string joined(std::initializer_list<std::string_view> words) {
   std::string text;
@@ -147,10 +147,12 @@ double Fields::number(std::string_view name, double fallback) {
   return root.as_real();
 }
 
-double Fields::probability(std::string_view name, double fallback) {
-  const double p = number(name, fallback);
-  if (!(p >= 0 && p <= 1)) mistaken(name, "a number from 0 to 1");
-  return p;
+double Fields::number(std::string_view name, double fallback, std::int64_t least, std::int64_t most) {
+  const double x = number(name, fallback);
+  if (!(x >= static_cast<double>(least) && x <= static_cast<double>(most))) {
+    mistaken(name, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return x;
 }
 
 bool Fields::flag(std::string_view name, bool fallback) {
@@ -189,6 +191,22 @@ std::vector<std::int64_t> Fields::counts(std::string_view name, std::vector<std:
   }
   if (found.empty()) mistaken(name, "a list of at least one number");
   return found;
+}
+
+std::vector<std::int64_t> Fields::depths(std::string_view name, std::vector<std::int64_t> fallback) {
+  std::vector<std::int64_t> found = counts(name, std::move(fallback));
+  for (std::int64_t depth : found) {
+    if (depth > kDeepest) mistaken(name, "a list of whole numbers of at most " + std::to_string(kDeepest));
+  }
+  return found;
+}
+
+std::int64_t Fields::square(std::string_view name, std::int64_t fallback) {
+  const std::vector<std::int64_t> sides = counts(name, {fallback});
+  for (std::int64_t side : sides) {
+    if (side != sides[0]) refuse(name, "has two different sides, and only squares are here");
+  }
+  return sides[0];
 }
 
 std::vector<bool> Fields::flags(std::string_view name, std::vector<bool> fallback) {

@@ -15,7 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "libckpt/io/json.h"
+namespace ckpt {
+class JsonDocument;
+}
 
 namespace zoo {
 
@@ -54,6 +56,8 @@ class Config {
 /// feature the family does not have here.
 class Fields {
  public:
+  static constexpr std::int64_t kDeepest = 10000;  ///< the most layers that a field may ask for
+
   Fields(std::string_view family, const Config& config) : family_(family), config_(config) {}
 
   const std::string& family() const { return family_; }
@@ -62,19 +66,27 @@ class Fields {
 
   /// A size: least .. 2^31 - 1.
   std::int64_t count(std::string_view name, std::int64_t fallback, std::int64_t least = 1);
-  /// A number of layers: 1 .. 10000.
+  /// A number of layers: 1 .. kDeepest.
   std::int64_t depth(std::string_view name, std::int64_t fallback);
   double number(std::string_view name, double fallback);
+  /// least .. most.
+  double number(std::string_view name, double fallback, std::int64_t least, std::int64_t most);
   /// 0 .. 1.
-  double probability(std::string_view name, double fallback);
+  double probability(std::string_view name, double fallback) { return number(name, fallback, 0, 1); }
+  /// By what a width or a depth is multiplied: 0 .. 1000.
+  double factor(std::string_view name, double fallback) { return number(name, fallback, 0, 1000); }
   bool flag(std::string_view name, bool fallback);
   std::string word(std::string_view name, std::string_view fallback);
   /// One of `known`.
   std::string choice(std::string_view name, std::string_view fallback, std::initializer_list<std::string_view> known);
   /// Sizes; one number stands for a list of one.
   std::vector<std::int64_t> counts(std::string_view name, std::vector<std::int64_t> fallback);
+  /// Numbers of layers, 1 .. kDeepest each.
+  std::vector<std::int64_t> depths(std::string_view name, std::vector<std::int64_t> fallback);
+  /// The side of a square: one number or several that are the same.
+  std::int64_t square(std::string_view name, std::int64_t fallback);
   std::vector<bool> flags(std::string_view name, std::vector<bool> fallback);
-  /// The value itself; nullopt when it is absent.
+  /// The value itself (libckpt/io/json.h); nullopt when it is absent.
   std::optional<ckpt::JsonDocument> value(std::string_view name);
   /// How many members an object has; `fallback` when it is absent.
   std::int64_t members(std::string_view name, std::int64_t fallback);

@@ -1,8 +1,8 @@
 #include "zoo/convnext.h"
 
+#include <algorithm>
 #include <string>
 
-#include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/init.h"
 #include "libcore/module/linear.h"
@@ -71,7 +71,8 @@ core::Sequential make_features(const ConvNeXt::Options& o) {
   for (std::size_t i = 0; i < o.widths.size(); ++i) {
     core::Sequential stage;
     for (std::int64_t block = 0; block < o.depths[i]; ++block) {
-      const double p = o.stochastic_depth * static_cast<double>(done++) / (static_cast<double>(total) - 1.0);
+      const double p =
+          o.stochastic_depth * static_cast<double>(done++) / static_cast<double>(std::max<std::int64_t>(1, total - 1));
       stage.push_back(CNBlock(o.widths[i], p, o.layer_scale));
     }
     features.push_back(std::move(stage));

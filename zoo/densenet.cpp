@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/conv.h"
 #include "libcore/module/init.h"

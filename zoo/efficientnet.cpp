@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <string>
 
-#include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/dropout.h"
 #include "libcore/module/init.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "zoo/alexnet.h"
 #include "zoo/convnext.h"
@@ -94,21 +95,14 @@ std::vector<std::vector<std::int64_t>> read_rows(Fields& f, std::string_view nam
     rows.push_back(read_row(row, fields));
     if (rows.back().size() != fields.size()) f.refuse(name, wrong);
     for (std::size_t i = 0; i < fields.size(); ++i) {
-      if (rows.back()[i] == 0 && !may_be_nothing(fields[i]))
-        f.refuse(name, "has a row without " + std::string(fields[i]));
+      const std::int64_t number = rows.back()[i];
+      if (number == 0 && !may_be_nothing(fields[i])) f.refuse(name, "has a row without " + std::string(fields[i]));
+      const bool counts_layers = fields[i] == "num_layers" || fields[i] == "n";
+      if (counts_layers && number > Fields::kDeepest) f.refuse(name, "has a row of too many layers");
     }
   }
   if (rows.empty()) f.refuse(name, "is an empty list");
   return rows;
-}
-
-/// Numbers that have to be the same, or one number.
-std::int64_t read_square(Fields& f, std::string_view name, std::int64_t fallback) {
-  const std::vector<std::int64_t> sides = f.counts(name, {fallback});
-  for (std::int64_t side : sides) {
-    if (side != sides[0]) f.refuse(name, "has two different sides, and only squares are here");
-  }
-  return sides[0];
 }
 
 AlexNet::Options read_alexnet(Fields& f) {
@@ -158,7 +152,7 @@ VGG::Options read_vgg(Fields& f) {
 
 void read_resnet_stages(Fields& f, ResNet::Options& o) {
   o.bottleneck = f.choice("block", "BasicBlock", {"BasicBlock", "Bottleneck"}) == "Bottleneck";
-  const std::vector<std::int64_t> layers = f.counts("layers", {2, 2, 2, 2});
+  const std::vector<std::int64_t> layers = f.depths("layers", {2, 2, 2, 2});
   if (layers.size() != 4) f.refuse("layers", "has " + std::to_string(layers.size()) + " stages, and four are here");
   std::copy(layers.begin(), layers.end(), o.depths.begin());
   o.groups = f.count("groups", o.groups);
@@ -195,7 +189,7 @@ DenseNet::Options read_densenet(Fields& f) {
   DenseNet::Options o;
   read_builder(f, o);
   o.growth = f.count("growth_rate", o.growth);
-  o.depths = f.counts("block_config", o.depths);
+  o.depths = f.depths("block_config", o.depths);
   o.first = f.count("num_init_features", o.first);
   o.bottleneck = f.count("bn_size", o.bottleneck);
   o.dropout = f.probability("drop_rate", o.dropout);
@@ -203,31 +197,28 @@ DenseNet::Options read_densenet(Fields& f) {
   return o;
 }
 
-GoogLeNet::Options read_googlenet(Fields& f) {
-  GoogLeNet::Options o;
+/// What the two models with auxiliary heads have in common.
+template <class Options>
+Options read_auxiliary(Fields& f) {
+  Options o;
   read_builder(f, o);
   o.aux_logits = f.flag("aux_logits", o.aux_logits);
   o.transform_input = f.flag("transform_input", o.transform_input);
   o.dropout = f.probability("dropout", o.dropout);
-  o.dropout_aux = f.probability("dropout_aux", o.dropout_aux);
   f.only("init_weights", "true");
   return o;
 }
 
-Inception3::Options read_inception(Fields& f) {
-  Inception3::Options o;
-  read_builder(f, o);
-  o.aux_logits = f.flag("aux_logits", o.aux_logits);
-  o.transform_input = f.flag("transform_input", o.transform_input);
-  o.dropout = f.probability("dropout", o.dropout);
-  f.only("init_weights", "true");
+GoogLeNet::Options read_googlenet(Fields& f) {
+  auto o = read_auxiliary<GoogLeNet::Options>(f);
+  o.dropout_aux = f.probability("dropout_aux", o.dropout_aux);
   return o;
 }
 
 MobileNetV2::Options read_mobilenet_v2(Fields& f) {
   MobileNetV2::Options o;
   read_builder(f, o);
-  o.width_mult = f.number("width_mult", o.width_mult);
+  o.width_mult = f.factor("width_mult", o.width_mult);
   o.round_nearest = f.count("round_nearest", o.round_nearest);
   o.dropout = f.probability("dropout", o.dropout);
   const auto rows = read_rows(f, "inverted_residual_setting", {"t", "c", "n", "s"});
@@ -246,7 +237,7 @@ std::shared_ptr<core::Module> make_mobilenet_v3(Fields& f) {
                                   "activation", "stride", "dilation"})) {
     o.blocks.push_back({r[0], r[1], r[2], r[3], r[4] == 1, r[5] == 1, r[6], std::max<std::int64_t>(1, r[7])});
   }
-  o.width_mult = f.number("width_mult", o.width_mult);
+  o.width_mult = f.factor("width_mult", o.width_mult);
   o.reduced_tail = f.flag("reduced_tail", o.reduced_tail);
   o.dilated = f.flag("dilated", o.dilated);
   o.norm_eps = f.number("norm_eps", o.norm_eps);
@@ -258,7 +249,7 @@ std::shared_ptr<core::Module> make_mobilenet_v3(Fields& f) {
 ShuffleNetV2::Options read_shufflenet(Fields& f) {
   ShuffleNetV2::Options o;
   read_builder(f, o);
-  o.repeats = f.counts("stages_repeats", o.repeats);
+  o.repeats = f.depths("stages_repeats", o.repeats);
   o.widths = f.counts("stages_out_channels", o.widths);
   return o;
 }
@@ -278,8 +269,8 @@ EfficientNet::Options read_efficientnet(Fields& f) {
   EfficientNet::Options o;
   read_builder(f, o);
   o.stages = read_efficientnet_stages(f, o.stages);
-  o.width = f.number("width_mult", o.width);
-  o.depth = f.number("depth_mult", o.depth);
+  o.width = f.factor("width_mult", o.width);
+  o.depth = f.factor("depth_mult", o.depth);
   o.last_channel = f.count("last_channel", o.last_channel);
   o.dropout = f.probability("dropout", o.dropout);
   o.stochastic_depth = f.probability("stochastic_depth_prob", o.stochastic_depth);
@@ -292,11 +283,11 @@ EfficientNet::Options read_efficientnet(Fields& f) {
 void read_block_params(Fields& f, RegNet::Options& o) {
   o.depth = f.depth("depth", o.depth);
   o.first = f.count("w_0", o.first);
-  o.slope = f.number("w_a", o.slope);
-  o.step = f.number("w_m", o.step);
+  o.slope = f.number("w_a", o.slope, 0, 1'000'000);
+  o.step = f.factor("w_m", o.step);
   o.group = f.count("group_width", o.group);
   o.squeeze = f.probability("se_ratio", o.squeeze);
-  if (!(o.slope >= 0)) f.refuse("w_a", "is negative");
+  if (o.first % 8 != 0) f.refuse("w_0", "is no multiple of 8");
   if (!(o.step > 1)) f.refuse("w_m", "is not more than 1");
 }
 
@@ -350,12 +341,12 @@ VisionTransformer::Options read_vit(Fields& f) {
 SwinTransformer::Options read_swin(Fields& f) {
   SwinTransformer::Options o;
   read_builder(f, o);
-  o.patch_size = read_square(f, "patch_size", o.patch_size);
-  o.window = read_square(f, "window_size", o.window);
+  o.patch_size = f.square("patch_size", o.patch_size);
+  o.window = f.square("window_size", o.window);
   o.width = f.count("embed_dim", o.width);
-  o.depths = f.counts("depths", o.depths);
+  o.depths = f.depths("depths", o.depths);
   o.heads = f.counts("num_heads", o.heads);
-  o.mlp_ratio = f.number("mlp_ratio", o.mlp_ratio);
+  o.mlp_ratio = f.factor("mlp_ratio", o.mlp_ratio);
   o.dropout = f.probability("dropout", o.dropout);
   o.attention_dropout = f.probability("attention_dropout", o.attention_dropout);
   o.stochastic_depth = f.probability("stochastic_depth_prob", o.stochastic_depth);
@@ -400,7 +391,7 @@ constexpr Family kFamilies[] = {
     {"SqueezeNet", images, classes, make_squeezenet, "num_classes", "in_channels"},
     classifier<DenseNet, read_densenet>("DenseNet"),
     classifier<GoogLeNet, read_googlenet>("GoogLeNet"),
-    classifier<Inception3, read_inception>("Inception3"),
+    classifier<Inception3, read_auxiliary<Inception3::Options>>("Inception3"),
     classifier<MobileNetV2, read_mobilenet_v2>("MobileNetV2"),
     {"MobileNetV3", images, classes, make_mobilenet_v3, "num_classes", "in_channels"},
     classifier<ShuffleNetV2, read_shufflenet>("ShuffleNetV2"),

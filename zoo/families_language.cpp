@@ -1,5 +1,6 @@
 // Models under Hugging Face's names, by the fields of their config.json, and nanoGPT by its arguments.
 
+#include "libckpt/io/json.h"
 #include "zoo/bert.h"
 #include "zoo/convnextv2.h"
 #include "zoo/distilbert.h"
@@ -66,6 +67,16 @@ std::int64_t read_labels(Fields& f, std::int64_t fallback) {
   return f.count("num_labels", named > 0 ? named : fallback);
 }
 
+/// The sizes of a transformer's layers and their activation.
+template <class Options>
+void read_layers(Fields& f, Options& o) {
+  o.hidden_size = f.count("hidden_size", o.hidden_size);
+  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
+  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
+  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+}
+
 GPT2Model::Options read_gpt2(Fields& f) {
   GPT2Model::Options o;
   pass_beside(f);
@@ -110,14 +121,10 @@ BertOptions read_encoder(Fields& f, BertOptions o) {
   f.pass({"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
           "pooler_size_per_head", "pooler_type"});
   o.vocab_size = f.count("vocab_size", o.vocab_size);
-  o.hidden_size = f.count("hidden_size", o.hidden_size);
-  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
-  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
-  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  read_layers(f, o);
   o.max_position_embeddings = f.count("max_position_embeddings", o.max_position_embeddings);
   o.type_vocab_size = f.count("type_vocab_size", o.type_vocab_size);
   o.num_labels = read_labels(f, o.num_labels);
-  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
   o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
   o.pad_token_id = read_padding(f, o.pad_token_id, o.vocab_size);
   o.dropout = f.probability("hidden_dropout_prob", o.dropout);
@@ -214,16 +221,12 @@ LlamaOptions read_decoder(Fields& f, LlamaOptions o) {
   f.pass({"max_position_embeddings", "attention_dropout", "id2label", "num_labels"});
   f.only("pretraining_tp", "1");
   o.vocab_size = f.count("vocab_size", o.vocab_size);
-  o.hidden_size = f.count("hidden_size", o.hidden_size);
-  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
-  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
-  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
+  read_layers(f, o);
   const bool own = o.num_key_value_heads != 0 && !f.is_null("num_key_value_heads");
   const std::int64_t groups = own ? o.num_key_value_heads : o.num_attention_heads;
   o.num_key_value_heads = f.count("num_key_value_heads", groups);
   o.head_dim = f.count("head_dim", o.head_dim);
   o.rms_norm_eps = f.number("rms_norm_eps", o.rms_norm_eps);
-  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
   o.tie_word_embeddings = f.flag("tie_word_embeddings", o.tie_word_embeddings);
   o.pad_token_id = read_padding(f, o.pad_token_id, o.vocab_size);
   o.rotary = read_rotary(f, o.rotary);
@@ -246,11 +249,7 @@ GPTNeoXOptions read_gpt_neox(Fields& f) {
   f.pass({"max_position_embeddings", "classifier_dropout", "pad_token_id", "id2label", "num_labels"});
   f.pass({"attention_probs_dropout_prob", "hidden_dropout_prob"});  // which its code does not read
   o.vocab_size = f.count("vocab_size", o.vocab_size);
-  o.hidden_size = f.count("hidden_size", o.hidden_size);
-  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
-  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
-  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
-  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
+  read_layers(f, o);
   o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
   o.hidden_dropout = f.probability("hidden_dropout", o.hidden_dropout);
   o.attention_dropout = f.probability("attention_dropout", o.attention_dropout);
@@ -316,13 +315,9 @@ HFViTOptions read_image_encoder(Fields& f, HFViTOptions o) {
   f.pass({"encoder_stride"});
   o.image_size = f.count("image_size", o.image_size);
   o.patch_size = f.count("patch_size", o.patch_size);
-  o.hidden_size = f.count("hidden_size", o.hidden_size);
-  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
-  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
-  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
+  read_layers(f, o);
   o.num_labels = read_labels(f, o.num_labels);
   o.in_channels = f.count("num_channels", o.in_channels);
-  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
   o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
   o.qkv_bias = f.flag("qkv_bias", o.qkv_bias);
   o.dropout = f.probability("hidden_dropout_prob", o.dropout);
@@ -349,7 +344,7 @@ ConvNextV2Options read_convnextv2(Fields& f) {
   o.num_channels = f.count("num_channels", o.num_channels);
   o.patch_size = f.count("patch_size", o.patch_size);
   o.hidden_sizes = f.counts("hidden_sizes", o.hidden_sizes);
-  o.depths = f.counts("depths", o.depths);
+  o.depths = f.depths("depths", o.depths);
   o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
   o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
   o.drop_path_rate = f.probability("drop_path_rate", o.drop_path_rate);

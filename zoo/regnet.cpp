@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/init.h"
 #include "libcore/ops/pointwise.h"

@@ -1,9 +1,7 @@
 #include "zoo/resnet.h"
 
-#include <string>
 #include <utility>
 
-#include "libcore/base/error.h"
 #include "libcore/module/init.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/operators.h"

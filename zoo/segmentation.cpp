@@ -1,8 +1,5 @@
 #include "zoo/segmentation.h"
 
-#include <string>
-
-#include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/conv.h"
 #include "libcore/module/dropout.h"

@@ -1,10 +1,9 @@
 #include "zoo/swin.h"
 
+#include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
-#include "libcore/base/error.h"
 #include "libcore/module/init.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
@@ -206,7 +205,8 @@ core::Sequential make_features(const SwinTransformer::Options& o) {
   for (std::size_t i = 0; i < o.depths.size(); ++i) {
     core::Sequential stage;
     for (std::int64_t block = 0; block < o.depths[i]; ++block) {
-      const double p = o.stochastic_depth * static_cast<double>(done++) / static_cast<double>(total - 1);
+      const double p =
+          o.stochastic_depth * static_cast<double>(done++) / static_cast<double>(std::max<std::int64_t>(1, total - 1));
       stage.push_back(
           SwinTransformerBlock({.width = width,
                                 .heads = o.heads[i],

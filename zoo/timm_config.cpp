@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <string_view>
-#include <vector>
 
 #include "zoo/family.h"
 
@@ -71,22 +70,13 @@ Config vit_sizes(std::string_view name) {
   return config;
 }
 
-/// The side of "img_size", a number or two equal ones.
-std::int64_t side_of(Fields& f, std::string_view name) {
-  const std::vector<std::int64_t> sides = f.counts(name, {0});
-  for (std::int64_t side : sides) {
-    if (side != sides[0]) f.refuse(name, "has two different sides, and only squares are here");
-  }
-  return sides[0];
-}
-
 void read_vit(Fields& f, Config& config) {
   f.only("global_pool", "\"token\"");
-  if (f.has("img_size")) set(config, "image_size", side_of(f, "img_size"));
-  if (f.has("patch_size")) set(config, "patch_size", side_of(f, "patch_size"));
+  if (f.has("img_size")) set(config, "image_size", f.square("img_size", 1));
+  if (f.has("patch_size")) set(config, "patch_size", f.square("patch_size", 1));
   const std::int64_t before = number_of(*config.json_of("hidden_dim"));
   const std::int64_t width = f.count("embed_dim", before);
-  const double ratio = f.number("mlp_ratio", 4);
+  const double ratio = f.factor("mlp_ratio", 4);
   set(config, "hidden_dim", width);
   set(config, "mlp_dim", static_cast<std::int64_t>(ratio * static_cast<double>(width)));
   if (f.has("depth")) set(config, "num_layers", f.depth("depth", 1));

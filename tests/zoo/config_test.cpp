@@ -61,6 +61,21 @@ TEST(ZooConfig, RefusesValuesThatCannotBe) {
             "field 'window_size' of SwinTransformer has two different sides, and only squares are here");
 }
 
+TEST(ZooConfig, RefusesSizesOutOfBounds) {
+  EXPECT_EQ(fault("RegNet", R"({"w_0": 1})"), "field 'w_0' of RegNet is no multiple of 8");
+  EXPECT_EQ(fault("EfficientNet", R"({"width_mult": 1e300})"),
+            "field 'width_mult' of EfficientNet has to be a number from 0 to 1000, not '1e300'");
+  EXPECT_EQ(fault("ResNet", R"({"layers": [1, 1, 1, 20000]})"),
+            "field 'layers' of ResNet has to be a list of whole numbers of at most 10000, not '[1, 1, 1, 20000]'");
+  EXPECT_EQ(fault("MobileNetV2", R"({"inverted_residual_setting": [[1, 16, 20000, 1]]})"),
+            "field 'inverted_residual_setting' of MobileNetV2 has a row of too many layers");
+}
+
+TEST(ZooConfig, TheOnlyBlockIsNeverLeftOut) {
+  auto net = zoo::make("ConvNeXt", Config::parse(R"({"block_setting": [[8, null, 1]], "stochastic_depth_prob": 0.5})"));
+  EXPECT_THAT(net->str(), HasSubstr("StochasticDepth(p=0.0"));
+}
+
 /// As their publishers wrote them, releases ago too, but for the sizes.
 TEST(ZooConfig, TakesTheFieldsOfPublishedModels) {
   const std::string small = R"("hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 40,
