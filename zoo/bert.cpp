@@ -23,6 +23,14 @@ core::LayerNorm norm_of(const BertOptions& o) {
   return core::LayerNorm({o.hidden_size}, {.eps = o.layer_norm_eps});
 }
 
+/// The bias of a head over the tokens: that of its decoder, which takes the weight of the word embeddings; where they
+/// are not tied, one of its own, which no output reads.
+core::Parameter head_bias(Linear& decoder, const BertOptions& o, const core::Parameter& words) {
+  if (!o.tie_word_embeddings) return core::Parameter(core::zeros({o.vocab_size}));
+  decoder.weight = words;
+  return decoder.bias;
+}
+
 }  // namespace
 
 BertEmbeddings::BertEmbeddings(const BertOptions& o)
@@ -175,12 +183,7 @@ void BertPredictionHeadTransform::members(core::Members& m) {
 
 BertLMPredictionHead::BertLMPredictionHead(const BertOptions& o, const core::Parameter& words)
     : transform(o), decoder(o.hidden_size, o.vocab_size) {
-  if (o.tie_word_embeddings) {
-    decoder.weight = words;
-    bias = decoder.bias;
-  } else {
-    bias = core::Parameter(core::zeros({o.vocab_size}));
-  }
+  bias = head_bias(decoder, o, words);
 }
 
 void BertLMPredictionHead::members(core::Members& m) {
@@ -253,15 +256,8 @@ Tensor BertForSequenceClassification::forward(const Tensor& tokens, const BertIn
 namespace roberta {
 
 RobertaLMHead::RobertaLMHead(const BertOptions& o, const core::Parameter& words)
-    : dense(o.hidden_size, o.hidden_size),
-      layer_norm({o.hidden_size}, {.eps = o.layer_norm_eps}),
-      decoder(o.hidden_size, o.vocab_size) {
-  if (o.tie_word_embeddings) {
-    decoder.weight = words;
-    bias = decoder.bias;
-  } else {
-    bias = core::Parameter(core::zeros({o.vocab_size}));
-  }
+    : dense(o.hidden_size, o.hidden_size), layer_norm(bert::norm_of(o)), decoder(o.hidden_size, o.vocab_size) {
+  bias = bert::head_bias(decoder, o, words);
 }
 
 void RobertaLMHead::members(core::Members& m) {

@@ -94,8 +94,8 @@ struct BlockOptions {
   bool squeeze;  ///< with squeeze and excitation
   Act activation;
   std::int64_t stride;
-  bool last_stage;            ///< dilated in segmentation models
-  std::int64_t dilation = 2;  ///< there
+  bool last_stage;  ///< dilated in segmentation models
+  std::int64_t dilation = 1;
 };
 
 constexpr BlockOptions kLarge[] = {
@@ -117,27 +117,21 @@ constexpr BlockOptions kSmall[] = {
     {96, 5, 576, 96, true, Act::hardswish, 1, true},
 };
 
-core::BatchNormOptions norm_of(const MobileNetV3::Options& o) {
-  return {.eps = o.norm_eps, .momentum = 0.01};
-}
-
 /// As v2's, with squeeze and excitation where the table says so.
 struct InvertedResidual : core::ModuleOf<InvertedResidual> {
   core::Sequential block;
   bool residual;
 
-  InvertedResidual(const BlockOptions& o, const MobileNetV3::Options& all) : residual(o.stride == 1 && o.in == o.out) {
-    const bool dilated = all.dilated || !all.blocks.empty();
-    const core::BatchNormOptions norm = norm_of(all);
+  InvertedResidual(const BlockOptions& o, const core::BatchNormOptions& norm)
+      : residual(o.stride == 1 && o.in == o.out) {
     if (o.hidden != o.in) {
       block.push_back(Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = norm, .activation = o.activation}));
     }
-    const std::int64_t dilation = dilated && o.last_stage ? o.dilation : 1;
     block.push_back(Conv2dNormActivation(o.hidden, o.hidden,
                                          {.kernel = o.kernel,
-                                          .stride = dilation > 1 ? 1 : o.stride,
+                                          .stride = o.dilation > 1 ? 1 : o.stride,
                                           .groups = o.hidden,
-                                          .dilation = dilation,
+                                          .dilation = o.dilation,
                                           .norm = norm,
                                           .activation = o.activation}));
     if (o.squeeze) {
@@ -156,17 +150,18 @@ std::vector<BlockOptions> given_blocks(const std::vector<MobileNetV3::Block>& gi
   std::vector<BlockOptions> blocks;
   for (const MobileNetV3::Block& b : given) {
     const Act act = b.hardswish ? Act::hardswish : Act::relu;
-    blocks.push_back({b.in, b.kernel, b.hidden, b.out, b.squeeze, act, b.stride, b.dilation > 1, b.dilation});
+    blocks.push_back({b.in, b.kernel, b.hidden, b.out, b.squeeze, act, b.stride, false, b.dilation});
   }
   return blocks;
 }
 
-/// The blocks of a size with the widths that the options ask for.
+/// Those that are given, else those of a size with the widths and the dilation that the options ask for.
 std::vector<BlockOptions> blocks(MobileNetV3::Size size, const MobileNetV3::Options& o) {
   if (!o.blocks.empty()) return given_blocks(o.blocks);
   const auto table = size == MobileNetV3::Size::small ? std::span<const BlockOptions>(kSmall) : kLarge;
   std::vector<BlockOptions> blocks(table.begin(), table.end());
   for (BlockOptions& block : blocks) {
+    if (block.last_stage && o.dilated) block.dilation = 2;
     if (block.last_stage && o.reduced_tail) {
       const bool first = block.in != block.out;
       block.out /= 2;
@@ -194,12 +189,13 @@ std::int64_t last_width(MobileNetV3::Size size, const MobileNetV3::Options& o) {
 
 core::Sequential make_features(MobileNetV3::Size size, const MobileNetV3::Options& o) {
   const std::vector<BlockOptions> all = blocks(size, o);
+  const core::BatchNormOptions norm{.eps = o.norm_eps, .momentum = 0.01};
   core::Sequential features;
   features.push_back(
-      Conv2dNormActivation(o.in_channels, all[0].in, {.stride = 2, .norm = norm_of(o), .activation = Act::hardswish}));
-  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, o));
+      Conv2dNormActivation(o.in_channels, all[0].in, {.stride = 2, .norm = norm, .activation = Act::hardswish}));
+  for (const BlockOptions& block : all) features.push_back(InvertedResidual(block, norm));
   features.push_back(Conv2dNormActivation(all.back().out, 6 * all.back().out,
-                                          {.kernel = 1, .norm = norm_of(o), .activation = Act::hardswish}));
+                                          {.kernel = 1, .norm = norm, .activation = Act::hardswish}));
   return features;
 }
 
