@@ -158,8 +158,10 @@ TEST_F(ZooFit, ReadsDepthAndWidthOffTheFile) {
     }
     zoo::Fit fit = zoo::fit(family, file, options);
     zoo::load_into(*fit.model, family, file);
-    const core::StateDict wanted = zoo::make(family, zoo::Config::parse(json))->state_dict();
-    EXPECT_EQ(fit.model->state_dict().keys(), wanted.keys()) << family;
+    core::StateDict wanted = zoo::make(family, zoo::Config::parse(json))->state_dict();
+    core::StateDict got = fit.model->state_dict();
+    EXPECT_EQ(got.keys(), wanted.keys()) << family;
+    for (const std::string& key : wanted.keys()) EXPECT_EQ(got.at(key).sizes(), wanted.at(key).sizes()) << key;
   }
 }
 
