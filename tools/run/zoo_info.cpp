@@ -29,8 +29,9 @@ zoo::FolderConfig config_of(const ZooInfoOptions& options) {
   for (const zoo::Model& model : zoo::list()) names.emplace_back(model.name);
   for (const zoo::Family& family : zoo::families()) names.emplace_back(family.name);
   if (std::find(names.begin(), names.end(), options.name) == names.end()) {
-    throw core::Error(core::ErrorCode::usage, core::quote(options.name) + " is neither a folder nor a known model" +
-                                                  did_you_mean(options.name, names) + "; see 'ckpt zoo ls'");
+    throw core::Error(core::ErrorCode::usage, core::quote(options.name) +
+                                                  " is neither a folder nor a known model (see 'ckpt zoo ls')" +
+                                                  did_you_mean(options.name, names));
   }
   auto [family, config] = zoo::resolve(options.name, zoo::Config());
   return {family, std::move(config)};
@@ -44,7 +45,7 @@ std::shared_ptr<core::Module> laid_out(const zoo::FolderConfig& said) {
 
 Facts facts_of(const ZooInfoOptions& options) {
   Facts facts{.said = config_of(options)};
-  const std::shared_ptr<core::Module> module = laid_out(facts.said);
+  const auto module = core::with_context(options.name, [&] { return laid_out(facts.said); });
   for (const core::Tensor& parameter : module->parameters()) {
     facts.parameters += static_cast<std::uint64_t>(parameter.numel());
   }
