@@ -24,7 +24,9 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr int kAttempts = 100;
-constexpr int kBusyAttempts = 4;  ///< a sweep holds a dead writer's lock for a moment
+/// A sweep holds the lock of a dead writer, or one that was made a moment ago and not yet taken, and may itself have to
+/// wait for a processor meanwhile.
+constexpr int kBusyAttempts = 50;
 constexpr auto kBusyWait = std::chrono::milliseconds(2);
 constexpr int kLockFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 

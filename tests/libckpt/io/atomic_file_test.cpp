@@ -7,6 +7,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
+#include "libckpt/io/hidden_names.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/io/fault.h"
 #include "tests/support/temp_dir.h"
@@ -301,6 +305,26 @@ TEST(AtomicFile, SecondWriterIsToldWhoIsWriting) {
   EXPECT_EQ(list_folder(dir.path()), (Names{"a", "b"}));
   save(path, "second");
   EXPECT_EQ(read_file(path), "second");
+}
+
+/// A sweep may take the lock of a writer that has made the file and not yet locked it, and be kept from going on.
+TEST(AtomicFile, ASweepThatHoldsItsLockForAWhileIsNoOtherWriter) {
+  test::TempDir dir;
+  auto path = dir.path() / "a";
+  auto lock = dir.path() / ckpt::detail::lock_name("a");
+  int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  struct flock region {};
+  region.l_type = F_WRLCK;
+  region.l_whence = SEEK_SET;
+  ASSERT_EQ(::fcntl(fd, F_OFD_SETLK, &region), 0);
+  std::thread sweep([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ::unlink(lock.c_str());
+    ::close(fd);
+  });
+  EXPECT_EQ(error_of([&] { save(path, "new"); }), "");
+  sweep.join();
+  EXPECT_EQ(list_folder(dir.path()), (Names{"a"}));
 }
 
 /// Starts a save in a child and kills it before anything is in place.
