@@ -46,12 +46,31 @@ struct KnownPlan {
   std::shared_ptr<const Plan> plan;
 };
 
-/// By rank and number of ranks: those of one process are most often always the same.
-KnownPlan& known_plan(const Ranks& ranks) {
-  static std::mutex mutex;
-  static std::unordered_map<std::uint64_t, KnownPlan> known;
-  const std::lock_guard lock(mutex);
-  return known[(static_cast<std::uint64_t>(ranks.size()) << 32) + static_cast<std::uint32_t>(ranks.rank())];
+/// By rank and number of ranks: those of one process are most often always the same. Groups of one size share a plan,
+/// and one of them may save in the background.
+class KnownPlans {
+ public:
+  KnownPlan of(const Ranks& ranks) {
+    const std::lock_guard lock(mutex_);
+    return plans_[key_of(ranks)];
+  }
+  void remember(const Ranks& ranks, KnownPlan plan) {
+    const std::lock_guard lock(mutex_);
+    plans_[key_of(ranks)] = std::move(plan);
+  }
+
+ private:
+  static std::uint64_t key_of(const Ranks& ranks) {
+    return (static_cast<std::uint64_t>(ranks.size()) << 32) + static_cast<std::uint32_t>(ranks.rank());
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, KnownPlan> plans_;
+};
+
+KnownPlans& known_plans() {
+  static KnownPlans plans;
+  return plans;
 }
 
 class Saving {
@@ -73,7 +92,7 @@ class Saving {
 
   /// What this rank has fits the plan of the save before, and so it is for all: then nothing else is sent.
   void plan(const Value& state) {
-    KnownPlan& known = known_plan(ranks_);
+    const KnownPlan known = known_plans().of(ranks_);
     std::string mine;
     std::string outcome = outcome_of([&]() -> std::string {
       local_ = local_plan(state, options_.pieces);
@@ -106,7 +125,7 @@ class Saving {
       all += hash_text(texts[rank]);
     }
     plan_ = std::make_shared<const Plan>(merge_plans(plans));
-    known = {std::move(hash), hash_text(all), plan_};
+    known_plans().remember(ranks_, {std::move(hash), hash_text(all), plan_});
   }
 
   void check_layout(std::size_t rank, std::string_view layout) {
