@@ -1,6 +1,5 @@
 #include "libckpt/delta/delta.h"
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -8,6 +7,7 @@
 #include "libckpt/analyze/digest.h"
 #include "libckpt/delta/difference_source.h"
 #include "libckpt/format/read_checkpoint.h"
+#include "libckpt/io/hash_text.h"
 #include "libckpt/transform/entry_map.h"
 #include "libckpt/view_key.h"
 #include "libcore/base/error.h"
@@ -35,16 +35,6 @@ const std::string* text_of(const Checkpoint& checkpoint, std::string_view key) {
     if (name == key) return &text;
   }
   return nullptr;
-}
-
-std::optional<Hash128> parse_digest(std::string_view text) {
-  if (text.size() != 32) return std::nullopt;
-  Hash128 hash;
-  for (auto [to, from] : {std::pair(&hash.high, text.substr(0, 16)), std::pair(&hash.low, text.substr(16))}) {
-    auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), *to, 16);
-    if (error != std::errc() || end != from.data() + from.size()) return std::nullopt;
-  }
-  return hash;
 }
 
 Hash128 digest_of(const Checkpoint& checkpoint, const DeltaOptions& options) {
@@ -202,8 +192,8 @@ bool is_delta(const Checkpoint& checkpoint) {
 DeltaFacts delta_facts(const Checkpoint& delta) {
   if (!is_delta(delta)) throw Error(ErrorCode::usage, name_of(delta, "checkpoint") + " is no delta");
   const std::string *base = text_of(delta, kBase), *target = text_of(delta, kTarget), *marks = text_of(delta, kMarks);
-  std::optional<Hash128> from = parse_digest(*base);
-  std::optional<Hash128> to = target == nullptr ? std::nullopt : parse_digest(*target);
+  std::optional<Hash128> from = hash_from_hex(*base);
+  std::optional<Hash128> to = target == nullptr ? std::nullopt : hash_from_hex(*target);
   const std::size_t tensors = list_entries(delta.root).size();
   if (!from || !to || marks == nullptr || marks->size() != tensors) {
     throw Error(ErrorCode::corrupt, "the record of what this is the difference to is damaged");

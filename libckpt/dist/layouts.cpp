@@ -40,6 +40,30 @@ void each_owned(const PartWork& work, const See& see) {
   }
 }
 
+/// What the rank owns, under the names of its items.
+Checkpoint owned_by(const PartWork& work) {
+  Dict dict;
+  each_owned(work, [&](std::size_t i, std::size_t, const Value& value) {
+    dict.items.emplace_back(Value::text(work.plan.items[i].item.name), value);
+  });
+  Checkpoint part;
+  part.root = Value::dict(std::move(dict));
+  return part;
+}
+
+void say_facts(MessageWriter& out, std::uint64_t size, const Hash128& hash) {
+  out.number(size);
+  out.number(hash.low);
+  out.number(hash.high);
+}
+
+detail::PartFacts hear_facts(MessageReader& in, std::string file) {
+  detail::PartFacts part{std::move(file), in.number(), {}};
+  part.hash.low = in.number();
+  part.hash.high = in.number();
+  return part;
+}
+
 class DcpLayout final : public Layout {
  public:
   void check(const Plan&) const override {}
@@ -55,9 +79,7 @@ class DcpLayout final : public Layout {
     });
     detail::PartFacts facts = part.finish();
     MessageWriter out;
-    out.number(facts.size);
-    out.number(facts.hash.low);
-    out.number(facts.hash.high);
+    say_facts(out, facts.size, facts.hash);
     out.text(places.take());
     return out.take();
   }
@@ -86,9 +108,7 @@ class DcpLayout final : public Layout {
     std::uint64_t bytes = 0;
     for (std::size_t rank = 0; rank < facts.size(); ++rank) {
       MessageReader in(facts[rank]);
-      detail::PartFacts part{detail::part_name(rank), in.number(), {}};
-      part.hash.low = in.number();
-      part.hash.high = in.number();
+      detail::PartFacts part = hear_facts(in, detail::part_name(rank));
       places.emplace_back(in.text());
       bytes += part.size;
       parts.parts.push_back(std::move(part));
@@ -120,12 +140,7 @@ class NativeLayout final : public Layout {
   void check(const Plan&) const override {}
 
   std::string write_part(const PartWork& work) const override {
-    Dict dict;
-    each_owned(work, [&](std::size_t i, std::size_t, const Value& value) {
-      dict.items.emplace_back(Value::text(work.plan.items[i].item.name), value);
-    });
-    Checkpoint part;
-    part.root = Value::dict(std::move(dict));
+    Checkpoint part = owned_by(work);
     part.metadata = {{std::string(detail::kSaveIdKey), work.save_id}};
     ckpt::SaveOptions options = work.write;
     options.format = "native";
@@ -133,11 +148,8 @@ class NativeLayout final : public Layout {
     std::filesystem::path path = work.folder / detail::native_part_name(work.rank);
     ckpt::save(part, path, options);
     SourcePtr written = open_file(path);
-    Hash128 hash = hash128(*written);
     MessageWriter out;
-    out.number(written->size());
-    out.number(hash.low);
-    out.number(hash.high);
+    say_facts(out, written->size(), hash128(*written));
     return out.take();
   }
 
@@ -147,9 +159,7 @@ class NativeLayout final : public Layout {
     std::uint64_t bytes = 0;
     for (std::size_t rank = 0; rank < facts.size(); ++rank) {
       MessageReader in(facts[rank]);
-      detail::IndexedPart part{detail::native_part_name(rank), in.number(), {}};
-      part.hash.low = in.number();
-      part.hash.high = in.number();
+      detail::PartFacts part = hear_facts(in, detail::native_part_name(rank));
       bytes += part.size;
       index.parts.push_back(std::move(part));
     }
@@ -199,12 +209,7 @@ class SafetensorsLayout final : public Layout {
   }
 
   std::string write_part(const PartWork& work) const override {
-    Dict dict;
-    each_owned(work, [&](std::size_t i, std::size_t, const Value& value) {
-      dict.items.emplace_back(Value::text(work.plan.items[i].item.name), value);
-    });
-    Checkpoint shard;
-    shard.root = Value::dict(std::move(dict));
+    Checkpoint shard = owned_by(work);
     shard.metadata = {{"format", "pt"}};
     Report report;
     ckpt::SaveOptions options = work.write;

@@ -1,10 +1,10 @@
 #include "libckpt/format/dcp/parts_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "libckpt/format/corrupt.h"
+#include "libckpt/io/hash_text.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
@@ -17,17 +17,6 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::string_view kHead = "ckpt-part 1 ";
-
-Hash128 read_hash(std::string_view text) {
-  Hash128 hash;
-  auto half = [&](std::size_t at, std::uint64_t& out) {
-    auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 16, out, 16);
-    return error == std::errc() && end == text.data() + at + 16;
-  };
-  if (text.size() != 32 || !half(0, hash.high) || !half(16, hash.low))
-    corrupt("it has no hash but " + core::quote(text));
-  return hash;
-}
 
 std::string_view text_at(const JsonView& object, std::string_view key) {
   JsonView value = object.at(key);
@@ -50,14 +39,10 @@ PartsFile parse(const JsonView& root) {
   out.ranks = count_at(root, "ranks");
   out.replicated_pieces = count_at(root, "replicated_pieces");
   out.bytes_saved = count_at(root, "bytes_saved");
-  std::set<std::string> seen;
-  for (const JsonView& part : root.at("parts").items()) {
-    PartFacts facts{std::string(text_at(part, "file")), count_at(part, "size"), read_hash(text_at(part, "hash"))};
-    if (facts.file.find_first_of("/\\") != std::string::npos) {
-      throw Error(ErrorCode::refused, "it names the file " + core::quote(facts.file) + ", which is not beside it");
-    }
-    if (!seen.insert(facts.file).second) corrupt("it names " + core::quote(facts.file) + " twice");
-    out.parts.push_back(std::move(facts));
+  out.parts = read_parts(root);
+  for (const PartFacts& part : out.parts) {
+    if (part.file.find_first_of("/\\") == std::string::npos) continue;
+    throw Error(ErrorCode::refused, "it names the file " + core::quote(part.file) + ", which is not beside it");
   }
   std::sort(out.parts.begin(), out.parts.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
   return out;
@@ -71,6 +56,34 @@ const PartFacts* PartsFile::find(std::string_view file) const {
   return at != parts.end() && at->file == file ? &*at : nullptr;
 }
 
+void write_parts(JsonWriter& json, const std::vector<PartFacts>& parts) {
+  json.key("parts").begin_array();
+  for (const PartFacts& part : parts) {
+    json.begin_object();
+    json.key("file").value(part.file);
+    json.key("size").value(part.size);
+    json.key("hash").value(to_hex(part.hash));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::vector<PartFacts> read_parts(const JsonView& index) {
+  JsonView list = index.at("parts");
+  if (!list.is(JsonView::Kind::array)) corrupt("its 'parts' is no list");
+  std::vector<PartFacts> parts;
+  std::set<std::string> seen;
+  for (const JsonView& part : list.items()) {
+    std::string_view digits = text_at(part, "hash");
+    std::optional<Hash128> hash = hash_from_hex(digits);
+    if (!hash) corrupt("its hash is " + core::quote(digits));
+    PartFacts facts{std::string(text_at(part, "file")), count_at(part, "size"), *hash};
+    if (!seen.insert(facts.file).second) corrupt("it names " + core::quote(facts.file) + " twice");
+    parts.push_back(std::move(facts));
+  }
+  return parts;
+}
+
 core::ByteVector encode_parts_file(const PartsFile& parts) {
   JsonWriter json(1);
   json.begin_object();
@@ -79,15 +92,7 @@ core::ByteVector encode_parts_file(const PartsFile& parts) {
   json.key("ranks").value(parts.ranks);
   json.key("replicated_pieces").value(parts.replicated_pieces);
   json.key("bytes_saved").value(parts.bytes_saved);
-  json.key("parts").begin_array();
-  for (const PartFacts& part : parts.parts) {
-    json.begin_object();
-    json.key("file").value(part.file);
-    json.key("size").value(part.size);
-    json.key("hash").value(to_hex(part.hash));
-    json.end_object();
-  }
-  json.end_array();
+  write_parts(json, parts.parts);
   json.end_object();
   std::string text = json.take() + "\n";
   return {core::as_bytes(text).begin(), core::as_bytes(text).end()};

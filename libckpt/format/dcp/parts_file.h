@@ -14,6 +14,11 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/options.h"
 
+namespace ckpt {
+class JsonView;
+class JsonWriter;
+}  // namespace ckpt
+
 namespace ckpt::detail {
 
 inline constexpr std::string_view kDcpMetadata = ".metadata";
@@ -36,6 +41,11 @@ struct PartsFile {
 
   const PartFacts* find(std::string_view file) const;
 };
+
+/// The list "parts" of an index of ours, in the object that is open. Errors of reading it: Error(corrupt) for what is
+/// no such list, or names a file twice. Where the files lie is for the caller to check.
+void write_parts(JsonWriter& json, const std::vector<PartFacts>& parts);
+std::vector<PartFacts> read_parts(const JsonView& index);
 
 core::ByteVector encode_parts_file(const PartsFile& parts);
 /// Errors: Error(corrupt | refused) for what is no such file, or names a file outside of the folder.

@@ -22,9 +22,9 @@ VerifyResult verify_parts(const Input& input, const OpenOptions& options, const 
   result.checksums = ChecksumCover::all;
   std::uint64_t total = 0;
   std::uint64_t done = 0;
-  for (const IndexedPart& part : index.parts) total += part.size;
+  for (const PartFacts& part : index.parts) total += part.size;
   const Format& native = *find_format("native");
-  for (const IndexedPart& part : index.parts) {
+  for (const PartFacts& part : index.parts) {
     Input opened = open_input(input.path.parent_path() / part.file, options);
     if (hash128(*opened.file) != part.hash) {
       result.damage.push_back({part.file, "its content is not what was written: the 128-bit hash differs"});

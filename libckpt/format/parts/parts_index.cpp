@@ -1,6 +1,5 @@
 #include "libckpt/format/parts/parts_index.h"
 
-#include <charconv>
 #include <set>
 
 #include "libckpt/format/corrupt.h"
@@ -85,27 +84,11 @@ std::size_t part_at(const JsonView& object, const PartsIndex& index) {
   return part;
 }
 
-Hash128 hash_at(const JsonView& object) {
-  std::string text = text_at(object, "hash");
-  Hash128 hash;
-  auto half = [&](std::size_t at, std::uint64_t& out) {
-    auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 16, out, 16);
-    return error == std::errc() && end == text.data() + at + 16;
-  };
-  if (text.size() != 32 || !half(0, hash.high) || !half(16, hash.low)) corrupt("its hash is " + quote(text));
-  return hash;
-}
-
-void read_parts(const JsonView& root, PartsIndex& index) {
-  std::set<std::string> seen;
-  for (const JsonView& part : kind_at(root, "parts", JsonView::Kind::array, "list").items()) {
-    IndexedPart read{text_at(part, "file"), count_of(part.at("size"), "size"), hash_at(part)};
-    bool plain = read.file.find_first_of("/\\") == std::string::npos && read.file.find('\0') == std::string::npos;
-    if (!plain || !read.file.ends_with(".ckpt")) {
-      throw Error(ErrorCode::refused, "it names the part " + quote(read.file) + ", which is no .ckpt file beside it");
-    }
-    if (!seen.insert(read.file).second) corrupt("it names " + quote(read.file) + " twice");
-    index.parts.push_back(std::move(read));
+void check_names(const std::vector<PartFacts>& parts) {
+  for (const PartFacts& part : parts) {
+    bool plain = part.file.find_first_of("/\\") == std::string::npos && part.file.find('\0') == std::string::npos;
+    if (plain && part.file.ends_with(".ckpt")) continue;
+    throw Error(ErrorCode::refused, "it names the part " + quote(part.file) + ", which is no .ckpt file beside it");
   }
 }
 
@@ -155,15 +138,7 @@ std::string encode_parts_index(const PartsIndex& index) {
   json.begin_object();
   json.key("ckpt_parts_index").value(1);
   json.key("save_id").value(index.save_id);
-  json.key("parts").begin_array();
-  for (const IndexedPart& part : index.parts) {
-    json.begin_object();
-    json.key("file").value(part.file);
-    json.key("size").value(part.size);
-    json.key("hash").value(to_hex(part.hash));
-    json.end_object();
-  }
-  json.end_array();
+  write_parts(json, index.parts);
   json.key("items").begin_array();
   for (const IndexedItem& item : index.items) write_item(json, item);
   json.end_array();
@@ -181,7 +156,8 @@ PartsIndex read_parts_index(const ByteSource& file, const OpenOptions& options) 
   }
   PartsIndex index;
   index.save_id = text_at(json.root(), "save_id");
-  read_parts(json.root(), index);
+  index.parts = read_parts(json.root());
+  check_names(index.parts);
   read_items(json.root(), options.limits, index);
   return index;
 }

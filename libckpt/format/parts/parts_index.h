@@ -8,21 +8,15 @@
 #include <vector>
 
 #include "libckpt/format/dcp/nested.h"
+#include "libckpt/format/dcp/parts_file.h"
 #include "libckpt/format/dcp/tiling.h"
 #include "libckpt/io/byte_source.h"
-#include "libckpt/io/checksum.h"
 #include "libckpt/options.h"
 
 namespace ckpt::detail {
 
 inline constexpr std::string_view kPartsIndex = "index.ckpt-parts";
 inline constexpr std::string_view kSaveIdKey = "ckpt.save_id";  ///< in the metadata of every part
-
-struct IndexedPart {
-  std::string file;
-  std::uint64_t size = 0;
-  Hash128 hash;
-};
 
 struct IndexedBox {
   Box box;
@@ -42,7 +36,7 @@ struct IndexedItem {
 
 struct PartsIndex {
   std::string save_id;
-  std::vector<IndexedPart> parts;
+  std::vector<PartFacts> parts;
   std::vector<IndexedItem> items;
 };
 

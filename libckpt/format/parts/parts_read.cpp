@@ -25,7 +25,7 @@ class Parts {
   Parts(std::filesystem::path folder, const PartsIndex& index, const OpenOptions& options)
       : folder_(std::move(folder)), save_id_(index.save_id), parts_(index.parts), options_(options) {
     options_.report = nullptr;
-    for (const IndexedPart& part : parts_) check_size(part);
+    for (const PartFacts& part : parts_) check_size(part);
   }
 
   Value find(std::size_t part, const std::string& name) {
@@ -36,12 +36,12 @@ class Parts {
   }
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
-    for (const IndexedPart& part : parts_) sum += part.size;
+    for (const PartFacts& part : parts_) sum += part.size;
     return sum;
   }
 
  private:
-  void check_size(const IndexedPart& part) const {
+  void check_size(const PartFacts& part) const {
     std::error_code missing;
     std::uint64_t size = std::filesystem::file_size(folder_ / part.file, missing);
     if (missing) corrupt("the part " + quote(part.file) + " is missing, although the index names it");
@@ -72,7 +72,7 @@ class Parts {
 
   std::filesystem::path folder_;
   std::string save_id_;
-  std::vector<IndexedPart> parts_;
+  std::vector<PartFacts> parts_;
   OpenOptions options_;
   std::mutex mutex_;
   std::map<std::size_t, Value> opened_;

@@ -262,6 +262,8 @@ TEST_F(DcpFolder, AListOfPartsThatLiesIsRefused) {
   test::write_file(path / ".ckpt-parts", good);
   replace(path / ".ckpt-parts", "__1_0.distcp", "__0_0.distcp");
   EXPECT_THAT(open_error(path), HasSubstr("names '__0_0.distcp' twice"));
+  replace(path / ".ckpt-parts", "\"parts\": [", "\"parts\": 3, \"more\": [");
+  EXPECT_THAT(open_error(path), HasSubstr("its 'parts' is no list"));
   test::write_file(path / ".ckpt-parts", "[1");
   EXPECT_THAT(open_error(path), HasSubstr(".ckpt-parts"));
   // One of another save counts for nothing: PyTorch has written here since, and knows of no such list.
