@@ -3,6 +3,7 @@
 #include "libckpt/format/folder.h"
 #include "libckpt/format/parts/parts_index.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -25,7 +26,8 @@ VerifyResult verify_parts(const Input& input, const OpenOptions& options, const 
   for (const PartFacts& part : index.parts) total += part.size;
   const Format& native = *find_format("native");
   for (const PartFacts& part : index.parts) {
-    Input opened = open_input(input.path.parent_path() / part.file, options);
+    Input opened = core::with_context("part " + core::quote(part.file),
+                                      [&] { return open_native_part(input.path.parent_path(), part.file, options); });
     if (hash128(*opened.file) != part.hash) {
       result.damage.push_back({part.file, "its content is not what was written: the 128-bit hash differs"});
     }

@@ -9,6 +9,8 @@ namespace ckpt::detail {
 
 extern const Format kParts;
 
+/// One of the parts. Errors: as open_part().
+Input open_native_part(const std::filesystem::path& folder, const std::string& file, const OpenOptions& options);
 Checkpoint read_parts_checkpoint(const Input& input, const OpenOptions& options);
 VerifyResult verify_parts(const Input& input, const OpenOptions& options, const Progress& progress);
 

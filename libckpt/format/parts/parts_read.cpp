@@ -55,10 +55,7 @@ class Parts {
     if (known != opened_.end()) return known->second;
     const std::string& file = parts_[number].file;
     return core::with_context("part " + quote(file), [&]() -> const Value& {
-      Input input{folder_ / file, open_part(folder_, file, options_, "the index"), {}, nullptr};
-      input.budget = std::make_shared<Budget>(options_.limits, input.file->size());
-      input.head.resize(std::min<std::uint64_t>(4096, input.file->size()));
-      input.file->read(0, input.head);
+      Input input = open_native_part(folder_, file, options_);
       const Format& native = *find_format("native");
       if (!native.detect(input)) corrupt("it is no native checkpoint");
       Checkpoint part = native.read(input, options_);
@@ -120,6 +117,14 @@ Value read_item(const IndexedItem& item, const std::shared_ptr<Parts>& parts) {
 }
 
 }  // namespace
+
+Input open_native_part(const std::filesystem::path& folder, const std::string& file, const OpenOptions& options) {
+  Input input{folder / file, open_part(folder, file, options, "the index"), {}, nullptr};
+  input.budget = std::make_shared<Budget>(options.limits, input.file->size());
+  input.head.resize(std::min<std::uint64_t>(4096, input.file->size()));
+  input.file->read(0, input.head);
+  return input;
+}
 
 Checkpoint read_parts_checkpoint(const Input& input, const OpenOptions& options) {
   PartsIndex index = read_parts_index(*input.file, options);

@@ -245,6 +245,11 @@ TEST(DistNative, PartsThatAreMissingCutOrOfAnotherSaveAreNamed) {
   EXPECT_THAT(replaced("\"part\": 1", "\"part\": 9"), HasSubstr("part 9 of 2"));
   EXPECT_THAT(replaced("\"float32\"", "\"float33\""), HasSubstr("it is of dtype 'float33'"));
   EXPECT_EQ(test::read_file(path / "part-00001.ckpt"), good);
+  test::write_file(path / "index.ckpt-parts", index);
+  fs::rename(path / "part-00001.ckpt", dir.path() / "elsewhere.ckpt");
+  fs::create_symlink(dir.path() / "elsewhere.ckpt", path / "part-00001.ckpt");
+  EXPECT_THAT(error_of(), HasSubstr("leads out of its folder"));
+  EXPECT_THAT(test::said_by([&] { ckpt::verify(path); }), HasSubstr("leads out of its folder"));
 }
 
 TEST(DistSave, UnknownLayoutsAreNamed) {

@@ -254,6 +254,19 @@ TEST_F(DcpFolder, AChangedByteIsFoundByVerify) {
   EXPECT_TRUE(found);
 }
 
+// Nothing in it is named by the metadata, so nothing else would open it.
+TEST_F(DcpFolder, AChangedByteInAPartWithoutPiecesIsFoundByVerify) {
+  ckpt::Checkpoint small;
+  small.root = test::dict({{"scale", matrix({}, 9)}});
+  fs::path path = save(small, 2);
+  std::string bytes = test::read_file(path / "__1_0.distcp");
+  bytes.back() = '\1';
+  test::write_file(path / "__1_0.distcp", bytes);
+  std::vector<ckpt::Finding> damage = ckpt::verify(path).damage;
+  ASSERT_EQ(damage.size(), 1U);
+  EXPECT_EQ(damage[0].subject, "__1_0.distcp");
+}
+
 TEST_F(DcpFolder, AListOfPartsThatLiesIsRefused) {
   fs::path path = save(sample(), 2);
   std::string good = test::read_file(path / ".ckpt-parts");
