@@ -81,10 +81,26 @@ struct AtomicFolder::Impl {
     std::string aside = name + std::string(kAside);
     if (!exists(aside)) return;
     if (exists(name)) {
-      detail::remove_tree(parent.get(), aside);
+      if (is_checkpoint(path.parent_path() / aside)) detail::remove_tree(parent.get(), aside);
     } else if (file_ops().renameat2(parent.get(), aside.c_str(), parent.get(), name.c_str(), RENAME_NOREPLACE) != 0) {
       throw_errno(errno, "cannot give " + core::quote(aside) + " its name back");
     }
+  }
+
+  /// What is in a folder and no file of a checkpoint, or "".
+  std::string stranger_in(const fs::path& folder, std::error_code& error) const {
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      std::string entry = at->path().filename().string();
+      bool known = options.may_replace && options.may_replace(entry) && !at->is_directory(error);
+      if (!known) return entry;
+    }
+    return "";
+  }
+
+  /// Anything else of the name of a folder that was moved aside is somebody's own.
+  bool is_checkpoint(const fs::path& folder) const {
+    std::error_code error;
+    return stranger_in(folder, error).empty() && !error;
   }
 
   void check_old() {
@@ -94,15 +110,11 @@ struct AtomicFolder::Impl {
     if (!options.overwrite) throw_errno(EEXIST, "cannot write");
     if (!S_ISDIR(status.st_mode)) throw Error(ErrorCode::io, "is a file where a folder is to be written");
     std::error_code error;
-    for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-      std::string entry = at->path().filename().string();
-      bool known = options.may_replace && options.may_replace(entry) && !at->is_directory(error);
-      if (!known) {
-        throw Error(ErrorCode::refused, "the folder holds " + core::quote(entry) +
-                                            ", which is no part of a checkpoint; it is not replaced");
-      }
-    }
+    std::string stranger = stranger_in(path, error);
     if (error) throw Error(ErrorCode::io, "the folder cannot be read: " + error.message());
+    if (stranger.empty()) return;
+    throw Error(ErrorCode::refused,
+                "the folder holds " + core::quote(stranger) + ", which is no part of a checkpoint; it is not replaced");
   }
 
   void sync_parent(const std::string& what) const {

@@ -100,6 +100,27 @@ TEST(Leftovers, FoldersOfSavesThatDidNotEndAreListedAndSwept) {
   EXPECT_THAT(list_folder(dir.path()), ElementsAre("b"));
 }
 
+TEST(AtomicFolder, RemovesWhatWasMovedAsideAndNothingElseOfThatName) {
+  test::TempDir dir;
+  ckpt::AtomicFolder::Options options{.overwrite = true,
+                                      .may_replace = [](std::string_view name) { return name == "x"; }};
+  auto save_folder = [&] {
+    ckpt::AtomicFolder folder(dir.path() / "run", options);
+    write_file(folder.hidden() / "x", "1");
+    folder.commit();
+  };
+  save_folder();
+  fs::path aside = dir.path() / "run.ckpt-old";
+  fs::create_directory(aside);
+  write_file(aside / "x", "0");
+  write_file(aside / "thesis.txt", "years of work");
+  save_folder();
+  EXPECT_EQ(read_file(aside / "thesis.txt"), "years of work");
+  fs::remove(aside / "thesis.txt");
+  save_folder();
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre("run"));
+}
+
 TEST(AtomicFolder, GetsItsNameWhenItIsWhole) {
   test::TempDir dir;
   {
