@@ -138,7 +138,11 @@ TEST_F(Folder, AReaderWhileShardsAreReplacedGetsOneModelWhole) {
   put(0);
   std::atomic<bool> done = false;
   std::thread writer([&] {
-    for (int generation = 1; !done; ++generation) put(generation);
+    for (int generation = 1; !done; ++generation) {
+      put(generation);
+      // Some readings meet a replacement; without a pause a reader on a busy machine meets one every time and gives up.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   });
   for (int reading = 0; reading < 300; ++reading) {
     EXPECT_NO_THROW(ckpt::open(dir_.path() / "model.bin.index.json")) << reading;
