@@ -34,8 +34,9 @@ struct Options : ReadOptions {
 struct Listed {
   ckpt::Checkpoint checkpoint;
   Listing listing;
-  std::vector<std::size_t> shown;  ///< tensors in the order to show
-  FoldedNames folds = {};          ///< empty: each is shown
+  std::vector<std::size_t> shown;           ///< tensors in the order to show
+  FoldedNames folds = {};                   ///< empty: each is shown
+  std::optional<ckpt::Spread> spread = {};  ///< where the pieces are asked for
 };
 
 /// The tensors that were asked for, in the order that was asked for.
@@ -76,12 +77,12 @@ void print_table(Output& out, const Listed& listed) {
 }
 
 /// Every piece of every tensor, a line each.
-void print_chunks(Output& out, const Listed& listed, const ckpt::Spread& spread) {
+void print_chunks(Output& out, const Listed& listed) {
   Table table(
       {{"NAME"}, {"OFFSETS"}, {"SIZES"}, {"PART"}, {"AT", Table::Align::right}, {"STORED", Table::Align::right}});
   for (std::size_t i : listed.shown) {
     const ckpt::NamedEntry& tensor = listed.listing.tensors[i];
-    for (const ckpt::SpreadPiece& piece : spread.of(*tensor.entry)) {
+    for (const ckpt::SpreadPiece& piece : listed.spread->of(*tensor.entry)) {
       table.add_row({core::printable(tensor.name), core::to_list(piece.offsets), core::to_list(piece.sizes),
                      piece.file.empty() ? "(not written)" : core::printable(piece.file),
                      piece.file.empty() ? "" : core::format_count(piece.offset), core::format_size(piece.length)});
@@ -118,13 +119,12 @@ class Document {
     files_.begin_object().key("files").begin_array();
     tensors_.begin_array();
   }
-  void add(const Address& address, const Listed& listed, const ckpt::Report& report, bool chunks) {
+  void add(const Address& address, const Listed& listed, const ckpt::Report& report) {
     add_file(address, listed, report);
     if (one_file_) print_files();  // so that a long list needs no buffer of its size
     const std::string file = address.shown();
-    std::optional<ckpt::Spread> spread = chunks ? ckpt::spread_of(listed.checkpoint) : std::nullopt;
     for (std::size_t i : listed.shown) {
-      write_tensor(tensors_, listed.listing, i, file, spread ? &*spread : nullptr);
+      write_tensor(tensors_, listed.listing, i, file, listed.spread ? &*listed.spread : nullptr);
       if (one_file_ && tensors_.text().size() >= kPiece) out_.print(tensors_.take());
     }
   }
@@ -168,7 +168,7 @@ void print_file(Context& context, const Options& options, const Address& address
     return;
   }
   if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
-  options.chunks ? print_chunks(out, listed, *ckpt::spread_of(listed.checkpoint)) : print_table(out, listed);
+  options.chunks ? print_chunks(out, listed) : print_table(out, listed);
   if (options.values) print_values(out, listed.listing);
   print_summary(out, listed);
 }
@@ -181,7 +181,8 @@ int list_file(Context& context, const Options& options, const std::string& file,
   listed->checkpoint = ckpt::open(address.path, options.look(report));
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
-  if (options.chunks && !ckpt::spread_of(listed->checkpoint)) {
+  if (options.chunks) listed->spread = ckpt::spread_of(listed->checkpoint);
+  if (options.chunks && !listed->spread) {
     throw core::Error(core::ErrorCode::usage, "is a " + format_title(listed->checkpoint) +
                                                   ": --chunks is for the folder of a distributed checkpoint")
         .add_context(address.path.string());
@@ -192,7 +193,7 @@ int list_file(Context& context, const Options& options, const std::string& file,
   }
   say_report(options, address.path, report);
   if (document != nullptr) {
-    document->add(address, *listed, report, options.chunks);
+    document->add(address, *listed, report);
   } else {
     print_file(context, options, address, *listed);
   }
