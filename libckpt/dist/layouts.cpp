@@ -217,7 +217,7 @@ class SafetensorsLayout final : public Layout {
     options.overwrite = false;
     options.slack = 0;
     options.report = &report;
-    ckpt::save(shard, work.folder / shard_name(work), options);
+    ckpt::save(shard, work.folder / shard_name(work.rank, work.plan.load.size()), options);
     return std::to_string(report.bytes_written);
   }
 
@@ -231,8 +231,7 @@ class SafetensorsLayout final : public Layout {
     json.key("metadata").begin_object().key("total_size").value(total).end_object();
     json.key("weight_map").begin_object();
     for (const PlannedItem& planned : work.plan.items) {
-      PartWork owner{work.plan, work.local, planned.owners[0], work.folder, work.save_id, work.write};
-      json.key(planned.item.name).value(shard_name(owner));
+      json.key(planned.item.name).value(shard_name(planned.owners[0], facts.size()));
     }
     json.end_object();
     json.end_object();
@@ -247,12 +246,12 @@ class SafetensorsLayout final : public Layout {
   }
 
  private:
-  static std::string shard_name(const PartWork& work) {
+  static std::string shard_name(std::size_t rank, std::size_t ranks) {
     auto digits = [](std::uint64_t n) {
       std::string text = std::to_string(n);
       return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
     };
-    return "model-" + digits(work.rank + 1) + "-of-" + digits(work.plan.load.size()) + ".safetensors";
+    return "model-" + digits(rank + 1) + "-of-" + digits(ranks) + ".safetensors";
   }
 };
 
