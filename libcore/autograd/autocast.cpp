@@ -33,8 +33,7 @@ bool can_autocast(bool cuda, DType dtype) {
   if (dtype == DType::bf16 || dtype == DType::f16) return true;
   warn(
       "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only supports dtypes "
-      "of "
-      "torch.bfloat16, torch.float16 currently.");
+      "of torch.bfloat16, torch.float16 currently.");
   return false;
 }
 

@@ -8,10 +8,18 @@
 namespace core {
 namespace {
 
-/// A weight that was cast. It holds the weight, so that no other can come to stand at the same address.
+/// A weight that was cast. It holds the weight and its bytes, so that no others can come to stand at the same address.
 struct Kept {
-  Tensor weight, cast;
-  std::uint32_t version;
+  Tensor weight;
+  Storage source;
+  std::uint32_t writes = 0;
+  Tensor cast;
+  std::uint32_t cast_writes = 0;
+
+  bool is_current(DType to) const {
+    return cast.dtype() == to && source.id() == weight.storage().id() && writes == source->writes() &&
+           cast_writes == cast.storage()->writes();
+  }
 };
 using Cache = std::unordered_map<const TensorImpl*, Kept>;
 
@@ -22,13 +30,12 @@ Cache& kept_casts() {
 
 /// As PyTorch's, but a weight that has changed is cast anew, and nothing is kept of what was cast without history.
 Tensor cast_weight(const Tensor& weight, DType to) {
-  const auto found = kept_casts().find(weight.impl());
-  const std::uint32_t version = weight.impl()->version();
-  if (found != kept_casts().end() && found->second.version == version && found->second.cast.dtype() == to) {
-    return found->second.cast;
-  }
+  Cache& kept = kept_casts();
+  const auto found = kept.find(weight.impl());
+  if (found != kept.end() && found->second.is_current(to)) return found->second.cast;
+  const std::uint32_t writes = weight.storage()->writes();
   Tensor cast = weight.to(to);
-  kept_casts()[weight.impl()] = {weight, cast, version};
+  kept[weight.impl()] = {weight, weight.storage(), writes, cast, cast.storage()->writes()};
   return cast;
 }
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "libcore/autograd/autocast_casts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -127,8 +127,10 @@ Lettered multiplied(const Lettered& a, const Lettered& b, const std::string& kep
   for (std::size_t i = 0; i < batch.size(); ++i) batches *= sizes[i];
   const std::int64_t depth = count(a, inner);
   if (depth != count(b, inner)) fail_einsum("operands do not broadcast with remapped shapes [original->remapped]");
-  const Tensor product =
-      bmm(batched(x).reshape({batches, count(a, left), depth}), batched(y).reshape({batches, depth, count(b, right)}));
+  const Tensor rows = batched(x).reshape({batches, count(a, left), depth});
+  const Tensor columns = batched(y).reshape({batches, depth, count(b, right)});
+  // Mixed precision knows bmm, but not products that sum nothing.
+  const Tensor product = inner.empty() ? (rows * columns).contiguous() : bmm(rows, columns);
   return {product.view(sizes), batch + left + right};
 }
 
@@ -191,7 +193,6 @@ Equation parse(std::string_view text, const std::vector<Tensor>& operands) {
 }  // namespace
 
 Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
-  if (const Casts to(CastRule::lower, CastOn::any, operands); to) return einsum(text, to(operands));
   if (operands.empty()) fail_einsum("must provide at least one operand");
   const Equation equation = parse(text, operands);
   for (const char c : equation.output) {

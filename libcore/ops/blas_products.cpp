@@ -232,7 +232,7 @@ Tensor matrix_power(const Tensor& x, std::int64_t n) {
 }
 
 Tensor chain_matmul(const std::vector<Tensor>& matrices) {
-  if (const Casts to(CastRule::lower, CastOn::any, matrices); to) return chain_matmul(to(matrices));
+  if (const Casts to(CastRule::lower, CastOn::cuda, matrices); to) return chain_matmul(to(matrices));
   if (matrices.empty()) fail("chain_matmul(): Expected one or more matrices");
   Tensor product = matrices[0];
   for (std::size_t i = 1; i < matrices.size(); ++i) product = mm(product, matrices[i]);

@@ -84,8 +84,7 @@ void GradScaler::check_was_used(const char* function) const {
   if (was_used_) return;
   fail(std::string("Attempted ") + function +
            " but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in "
-           "the "
-           "iteration.",
+           "the iteration.",
        ErrorCode::assertion);
 }
 

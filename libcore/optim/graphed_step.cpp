@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
@@ -77,6 +78,7 @@ void GraphedStep::capture(const std::vector<Tensor>& inputs) {
     inputs_.push_back(empty(input.sizes(), {.dtype = input.dtype(), .device = options_.device}));
   }
   if (!graph_) graph_.emplace(options_.device);
+  clear_autocast_cache();  // weights are cast within the graph, for each replay
   try {
     graph_->capture(*stream_, [&] {
       const Tensor result = work_(inputs_);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
@@ -56,9 +57,10 @@ bool any_needs_grad(const TensorList& inputs) {
   return false;
 }
 
-/// The results without history; one that is an input or a view of it becomes a tensor of its own.
+/// The results without history, in the types given; one that is an input or a view of it becomes a tensor of its own.
 TensorList plain_results(const TensorList& inputs, const ComposedMany& function) {
   const NoGradGuard no_history;
+  const detail::NoCasts one_kernel;
   TensorList plain;
   for (const Tensor& x : inputs) plain.push_back(x.defined() ? x.detach() : Tensor());
   TensorList results;

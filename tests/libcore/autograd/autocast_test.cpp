@@ -10,35 +10,30 @@
 #include "libcore/autograd/checkpoint.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/logical_devices.h"
-#include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/recurrent.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
+#include "libcore/ops/linalg/product.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/norm.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/ops/resize.h"
 #include "libcore/ops/softmax.h"
+#include "libcore/optim/sgd.h"
 #include "libcore/parallel/data_parallel.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::DType;
 using core::Tensor;
-
-std::string error_of(const auto& run) {
-  try {
-    run();
-  } catch (const core::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 TEST(Autocast, CastsProductsAndLeavesTheRest) {
   const Tensor x = core::ones({2, 3});
@@ -95,6 +90,45 @@ TEST(Autocast, AWeightIsCastOnceAndAnewWhenItChanges) {
     weight.mul_(2);
   }
   EXPECT_EQ(core::mm(x, weight)[0][0].item<double>(), 6);
+}
+
+TEST(Autocast, AWeightThatChangesInAnyWayIsCastAnew) {
+  const Tensor weight = core::ones({3, 3}).requires_grad_(), x = core::ones({2, 3});
+  const core::autocast guard("cpu");
+  const auto product = [&] { return core::mm(x, weight)[0][0].item<double>(); };
+  EXPECT_EQ(product(), 3);
+  weight.data().mul_(2);
+  EXPECT_EQ(product(), 6);
+  weight.set_data(core::full({3, 3}, 5.0));
+  EXPECT_EQ(product(), 15);
+  core::SGD sgd({weight}, 1);
+  weight.set_grad(core::ones({3, 3}));
+  sgd.step();
+  EXPECT_EQ(product(), 12);
+}
+
+TEST(Autocast, OperationsWithAKernelOfTheirOwnKeepTheirTypes) {
+  const Tensor image = core::randn({1, 2, 5, 5}), a = core::randn({3, 4}), b = core::randn({3, 5}),
+               weight = core::randn({2, 4, 5}), square = core::randn({4, 4});
+  const core::InterpolateOptions twice{.scale_factor = {2}, .mode = "bilinear"};
+  const auto all = [&] {
+    return std::vector<Tensor>{core::interpolate(image, twice), core::bilinear(a, b, weight),
+                               core::linalg::matrix_exp(square)};
+  };
+  const std::vector<Tensor> exact = all();
+  const core::autocast guard("cpu");
+  const std::vector<Tensor> got = all();
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(exact[i])) << i;
+}
+
+TEST(Autocast, EinsumCastsWhatItSumsByProducts) {
+  const Tensor weight = core::randn({3, 3}).requires_grad_(), half = weight.detach().to(DType::bf16);
+  const core::autocast guard("cpu");
+  EXPECT_EQ(core::einsum("ij,jk->ik", weight, weight).dtype(), DType::bf16);
+  EXPECT_EQ(core::einsum("ij->ji", weight).dtype(), DType::f32);
+  EXPECT_EQ(core::einsum("ij->i", weight).dtype(), DType::f32);
+  EXPECT_EQ(core::einsum("ij,ij->ij", weight, half).dtype(), DType::f32);
+  EXPECT_EQ(core::chain_matmul({weight}).dtype(), DType::f32);
 }
 
 TEST(Autocast, WhatIsCastWithoutHistoryTakesNoGradientAway) {
@@ -185,8 +219,8 @@ TEST(Autocast, RefusesInPyTorchsWords) {
   EXPECT_EQ(warning,
             "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only supports "
             "dtypes of torch.bfloat16, torch.float16 currently.");
-  EXPECT_EQ(error_of([] { const core::autocast guard("meta"); }), "unsupported scalarType");
-  EXPECT_NE(error_of([] { const core::autocast guard("foo"); }).find("device type at start of device string: foo"),
+  EXPECT_EQ(message_of([] { const core::autocast guard("meta"); }), "unsupported scalarType");
+  EXPECT_NE(message_of([] { const core::autocast guard("foo"); }).find("device type at start of device string: foo"),
             std::string::npos);
 }
 

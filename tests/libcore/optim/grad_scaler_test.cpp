@@ -8,28 +8,20 @@
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/backend/logical_devices.h"
-#include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/optim/adam.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/factory.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::DType;
 using core::GradScaler;
 using core::Tensor;
-
-std::string error_of(const auto& run) {
-  try {
-    run();
-  } catch (const core::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 struct Training {
   Tensor weight = core::ones({2}).requires_grad_();
@@ -69,19 +61,19 @@ TEST(GradScaler, EachOptimizerHasItsOwnCheck) {
 TEST(GradScaler, SaysWhatIsOutOfOrder) {
   Training t;
   EXPECT_EQ(
-      error_of([&] { t.scaler.step(t.optimizer); }),
+      message_of([&] { t.scaler.step(t.optimizer); }),
       "Attempted step but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) "
       "earlier in the iteration.");
   t.backward(1);
-  EXPECT_EQ(error_of([&] { t.scaler.update(); }), "No inf checks were recorded prior to update.");
+  EXPECT_EQ(message_of([&] { t.scaler.update(); }), "No inf checks were recorded prior to update.");
   t.scaler.unscale_(t.optimizer);
-  EXPECT_EQ(error_of([&] { t.scaler.unscale_(t.optimizer); }),
+  EXPECT_EQ(message_of([&] { t.scaler.unscale_(t.optimizer); }),
             "unscale_() has already been called on this optimizer since the last update().");
   t.scaler.step(t.optimizer);
-  EXPECT_EQ(error_of([&] { t.scaler.step(t.optimizer); }), "step() has already been called since the last update().");
-  EXPECT_EQ(error_of([&] { t.scaler.unscale_(t.optimizer); }), "unscale_() is being called after step().");
-  EXPECT_EQ(error_of([] { GradScaler("cpu", {.growth_factor = 1}); }), "The growth factor must be > 1.0.");
-  EXPECT_EQ(error_of([] { GradScaler("cpu", {.backoff_factor = 1}); }), "The backoff factor must be < 1.0.");
+  EXPECT_EQ(message_of([&] { t.scaler.step(t.optimizer); }), "step() has already been called since the last update().");
+  EXPECT_EQ(message_of([&] { t.scaler.unscale_(t.optimizer); }), "unscale_() is being called after step().");
+  EXPECT_EQ(message_of([] { GradScaler("cpu", {.growth_factor = 1}); }), "The growth factor must be > 1.0.");
+  EXPECT_EQ(message_of([] { GradScaler("cpu", {.backoff_factor = 1}); }), "The backoff factor must be < 1.0.");
 }
 
 TEST(GradScaler, RefusesHalfGradientsAndOptimizersWithoutAny) {
@@ -90,10 +82,10 @@ TEST(GradScaler, RefusesHalfGradientsAndOptimizersWithoutAny) {
   GradScaler scaler("cpu");
   const Tensor loss = scaler.scale(half.sum());
   EXPECT_EQ(loss.dtype(), DType::f32);
-  EXPECT_EQ(error_of([&] { scaler.step(optimizer); }), "No inf checks were recorded for this optimizer.");
+  EXPECT_EQ(message_of([&] { scaler.step(optimizer); }), "No inf checks were recorded for this optimizer.");
   GradScaler again("cpu", {.init_scale = 2});
   again.scale(half.sum()).backward();
-  EXPECT_EQ(error_of([&] { again.step(optimizer); }), "Attempting to unscale FP16 gradients.");
+  EXPECT_EQ(message_of([&] { again.step(optimizer); }), "Attempting to unscale FP16 gradients.");
 }
 
 TEST(GradScaler, WorksWhereTheGradientsAre) {
@@ -129,7 +121,7 @@ TEST(GradScaler, StateComesBack) {
   GradScaler off("cpu", {.enabled = false});
   EXPECT_TRUE(off.state_dict().items().empty());
   EXPECT_EQ(off.get_scale(), 1);
-  EXPECT_EQ(error_of([&] { other.load_state_dict({}); }),
+  EXPECT_EQ(message_of([&] { other.load_state_dict({}); }),
             "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.");
 }
 
