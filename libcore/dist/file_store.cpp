@@ -1,7 +1,6 @@
 // FileStore's file is a log behind one line that says what it is. Each change is one record: the key, behind '/' (set)
-// or
-// '-' (deleted), and the value, both as a 64-bit length and bytes. Whoever reads or writes holds the lock of the file;
-// a record that is cut off (its writer died within it) is taken away by the next writer.
+// or '-' (deleted), and the value, both as a 64-bit length and bytes. Whoever reads or writes holds the lock of the
+// file; a record that is cut off (its writer died within it) is taken away by the next writer.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

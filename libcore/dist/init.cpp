@@ -1,8 +1,11 @@
 #include "libcore/dist/init.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
@@ -211,15 +214,20 @@ std::string quoted(const std::string& text) {
 
 /// As torch.distributed.elastic writes it; the first error of a process stays.
 void write_error_file(const char* path, const std::string& text) {
-  std::FILE* file = std::fopen(path, "wxe");
-  if (file == nullptr) return;
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   const std::string json = "{\"message\": {\"message\": " + quoted(text) +
                            ", \"extraInfo\": {\"py_callstack\": \"\", \"timestamp\": \"" + std::to_string(seconds) +
                            "\"}}}";
-  std::fwrite(json.data(), 1, json.size(), file);
-  std::fclose(file);
+  for (std::string_view rest = json; !rest.empty();) {
+    const ssize_t n = ::write(fd, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+  ::close(fd);
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-
 #include "libcore/dist/collectives.h"
 #include "libcore/dist/init.h"
 #include "libcore/module/norm.h"
