@@ -135,9 +135,10 @@ Tensor make_result(const Shape& sizes, DType dtype, Backend& backend, const Oper
 
 /// PyTorch's CPU rounds the factor and the number of an addition to the type of the result; GPUs do not.
 double addend_of(BinaryOp op, DType dtype, const Backend& backend, double value) {
-  if ((op != BinaryOp::add && op != BinaryOp::sub) || !backend.device().is_cpu()) return value;
-  if (dtype == DType::f16) return f16_to_f32(f32_to_f16(static_cast<float>(value)));
-  return dtype == DType::bf16 ? bf16_to_f32(f32_to_bf16(static_cast<float>(value))) : value;
+  if (op != BinaryOp::add && op != BinaryOp::sub) return value;
+  if ((dtype != DType::f16 && dtype != DType::bf16) || !backend.device().is_cpu()) return value;
+  const auto number = static_cast<float>(value);
+  return dtype == DType::f16 ? f16_to_f32(f32_to_f16(number)) : bf16_to_f32(f32_to_bf16(number));
 }
 
 bool divides_integers(BinaryOp op) {
