@@ -1,5 +1,6 @@
 // Copies between layouts and dtypes, fills, ranges.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -279,6 +280,17 @@ float least_above(DType dtype, int code) {
   return std::bit_cast<float>(high);
 }
 
+/// For each code; found once, as that takes thousands of conversions.
+template <DType kTo>
+const std::array<float, 256>& least_numbers() {
+  static const std::array<float, 256> least = [] {
+    std::array<float, 256> found;
+    for (int code = 0; code < 256; ++code) found[static_cast<std::size_t>(code)] = least_above(kTo, code);
+    return found;
+  }();
+  return least;
+}
+
 template <DType kTo>
 void narrow_f8_kernel(const CopyParams& p) {
   NarrowBytes body{
@@ -286,7 +298,7 @@ void narrow_f8_kernel(const CopyParams& p) {
   body.nan = f32_to_f8(kTo, std::numeric_limits<float>::quiet_NaN());
   body.has_sign = kTo != DType::f8_e8m0fnu;
   body.is_fnuz = kTo == DType::f8_e4m3fnuz || kTo == DType::f8_e5m2fnuz;
-  for (int code = 0; code < 256; ++code) body.least[code] = least_above(kTo, code);
+  std::copy(least_numbers<kTo>().begin(), least_numbers<kTo>().end(), body.least);
   for_each(p.loop.numel, body);
 }
 
