@@ -7,7 +7,7 @@ FOLDER/half/ops.json         cases as in runtime/ops.json; "rooms": how far the 
                              that float64 gives; "error": the text, in place of "outputs"; "autocast": the type
                              of mixed precision that forward ran in, on f32
 FOLDER/half/ops.safetensors  their arrays
-FOLDER/half/scaler.json      steps with a GradScaler: the scale and the parameter after each
+FOLDER/half/scaler.json      "settings"; steps with a GradScaler: the scale and the parameter after each
 FOLDER/half/float8.json      what each of the 256 codes means, and the codes of given floats
 """
 
@@ -23,6 +23,8 @@ from common import HEAD, Arrays, args, dump, torch  # noqa: E402
 
 # Operations of which mixed precision knows nothing.
 PLAIN = ("Tensor.", "inplace.", "list.", "getitem", "scalar.", "rscalar.", "to")
+# Layers of many steps, where roundings meet by chance: each array has the room of the one that needs most.
+STEPS = ("nn.RNN", "nn.GRU", "nn.LSTM", "nn.TransformerEncoderLayer")
 LINALG = ["det", "inv", "cholesky", "qr", "svdvals", "eigvalsh", "slogdet", "matrix_rank", "pinv"]
 
 
@@ -76,7 +78,7 @@ def record(name, row, seed, dtype, arrays):
         case = ops.record(name, row, generator, dtype, mine)
         if dtype != torch.float32:
             case["rooms"] = rooms(mine.d, exact(name, row, seed, dtype))
-            if row[0].startswith("nn."):  # of many steps, where roundings meet by chance
+            if row[0] in STEPS:
                 case["rooms"] = dict.fromkeys(case["rooms"], max(case["rooms"].values()))
     except (RuntimeError, NotImplementedError, ValueError) as error:
         case = refused(name, row, seed, dtype, mine, str(error).split("\n")[0])
@@ -150,33 +152,36 @@ def under_autocast(name, row, seed, lower, arrays):
     return dict(case, autocast=ops.DT_NAME[lower])
 
 
+SCALER = {"start": [0.5, -1.0, 2.0], "init_scale": 1024.0, "growth_interval": 3, "max_norm": 1.0, "lr": 0.1, "momentum": 0.9}
+
+
 def scaler():
-    """Steps of optimizers on one parameter, some of which meet an infinite gradient; a growth interval of three."""
+    """Steps of optimizers on one parameter, some of which meet an infinite gradient; momentum is that of SGD."""
+    lr, result = SCALER["lr"], []
     makers = {
-        "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
-        "Adam": lambda p: torch.optim.Adam(p, lr=0.1),
-        "AdamW": lambda p: torch.optim.AdamW(p, lr=0.1),
-        "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.1),
-        "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
-        "Adamax": lambda p: torch.optim.Adamax(p, lr=0.1),
-        "NAdam": lambda p: torch.optim.NAdam(p, lr=0.1),
-        "RAdam": lambda p: torch.optim.RAdam(p, lr=0.1),
-        "Rprop": lambda p: torch.optim.Rprop(p, lr=0.1),
-        "ASGD": lambda p: torch.optim.ASGD(p, lr=0.1),
-        "Adadelta": lambda p: torch.optim.Adadelta(p, lr=0.1),
+        "SGD": lambda p: torch.optim.SGD(p, lr=lr, momentum=SCALER["momentum"]),
+        "Adam": lambda p: torch.optim.Adam(p, lr=lr),
+        "AdamW": lambda p: torch.optim.AdamW(p, lr=lr),
+        "RMSprop": lambda p: torch.optim.RMSprop(p, lr=lr),
+        "Adagrad": lambda p: torch.optim.Adagrad(p, lr=lr),
+        "Adamax": lambda p: torch.optim.Adamax(p, lr=lr),
+        "NAdam": lambda p: torch.optim.NAdam(p, lr=lr),
+        "RAdam": lambda p: torch.optim.RAdam(p, lr=lr),
+        "Rprop": lambda p: torch.optim.Rprop(p, lr=lr),
+        "ASGD": lambda p: torch.optim.ASGD(p, lr=lr),
+        "Adadelta": lambda p: torch.optim.Adadelta(p, lr=lr),
     }
-    result = []
     for name, make in makers.items():
         for clips in (False, True):
-            weight = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
+            weight = torch.tensor(SCALER["start"], requires_grad=True)
             optimizer, steps = make([weight]), []
-            amp = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
+            amp = torch.amp.GradScaler("cpu", init_scale=SCALER["init_scale"], growth_interval=SCALER["growth_interval"])
             for factor in (1.0, 2.0, float("inf"), 0.5, 1.0, float("nan"), 3.0, 1.0, 1.0, 1.0, 1.0, 1.0):
                 optimizer.zero_grad()
                 amp.scale((weight * weight).sum() * factor).backward()
                 if clips:
                     amp.unscale_(optimizer)
-                    torch.nn.utils.clip_grad_norm_([weight], 1.0)
+                    torch.nn.utils.clip_grad_norm_([weight], SCALER["max_norm"])
                 amp.step(optimizer)
                 amp.update()
                 steps.append({"factor": ops.clean(factor), "scale": amp.get_scale(), "weight": weight.tolist(),
@@ -228,7 +233,7 @@ def main():
         seen.add(row[0])
         cases.append(under_autocast("autocast_" + row[0].replace("*", ""), row, a.rng.randrange(2**31), torch.bfloat16, arrays))
     dump(str(FOLDER / "half" / "ops.json"), HEAD, cases=cases)
-    dump(str(FOLDER / "half" / "scaler.json"), HEAD, runs=scaler())
+    dump(str(FOLDER / "half" / "scaler.json"), HEAD, settings=SCALER, runs=scaler())
     arrays.save(str(FOLDER / "half" / "ops.safetensors"))
     dump(str(FOLDER / "half" / "float8.json"), HEAD, types=float8())
     print(len(cases), "cases,", sum("error" in case for case in cases), "of them refused")

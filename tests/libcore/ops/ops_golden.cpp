@@ -146,6 +146,8 @@ std::string compare(const Tensor& got, const GoldenArray& array, Exactness exact
       return "";
   } else if (exactness == Exactness::bits || !want.is_floating_point()) {
     if (same_bits(got, want)) return "";
+    // The CPU rounds a number before it adds it, GPUs do not.
+    if (on_golden_device() && both_near(got.detach(), want, room)) return "";
   } else if (close(got.detach(), want) || both_near(got.detach(), want, room)) {
     return "";
   }
@@ -240,8 +242,9 @@ bool has_types(const std::vector<Tensor>& tensors, const std::vector<std::string
   return true;
 }
 
-/// What PyTorch refuses: its text.
-std::string check_refused(Json c, const OpCase& op_case, const OpCall& call) {
+/// What PyTorch refuses: its text, or a result, which nothing here can check.
+void check_refused(Json c, const OpCase& op_case, const OpCall& call, GoldenRun& run) {
+  const std::string id = text(member(c, "id"));
   const std::string wanted = text(member(c, "error"));
   try {
     for (const Tensor& out : call.run(op_case)) {
@@ -249,9 +252,9 @@ std::string check_refused(Json c, const OpCase& op_case, const OpCall& call) {
     }
   } catch (const std::exception& error) {
     const std::string ours = std::string(error.what()).substr(0, std::string(error.what()).find('\n'));
-    return is_same_error(ours, wanted) ? "" : "error: got " + ours + " want " + wanted;
+    return run.check(id, is_same_error(ours, wanted), "error: got " + ours + " want " + wanted);
   }
-  return "";  // more than PyTorch has
+  run.skip(id, "PyTorch refuses it, and it works here");
 }
 
 void run_case(Json c, const OpCalls& calls, const GoldenArrays& arrays, GoldenRun& run) {
@@ -260,10 +263,7 @@ void run_case(Json c, const OpCalls& calls, const GoldenArrays& arrays, GoldenRu
   if (found == calls.end()) return run.skip(id, "operation not built yet");
   guarded(run, id, [&] {
     OpCase op_case = read_case(c, arrays);
-    if (has(c, "error")) {
-      const std::string wrong = check_refused(c, op_case, found->second);
-      return run.check(id, wrong.empty(), wrong);
-    }
+    if (has(c, "error")) return check_refused(c, op_case, found->second, run);
     const bool mixed = has(c, "autocast");
     auto out =
         mixed ? in_mixed_precision(dtype(member(c, "autocast")), found->second, op_case) : found->second.run(op_case);

@@ -105,27 +105,34 @@ std::string check_float8(core::DType dtype, Json of) {
   return "";
 }
 
-std::unique_ptr<core::Optimizer> optimizer_of(const std::string& name, const std::vector<Tensor>& params) {
-  if (name == "SGD") return std::make_unique<core::SGD>(params, core::SGDOptions{.lr = 0.1, .momentum = 0.9});
-  if (name == "Adam") return std::make_unique<core::Adam>(params, 0.1);
-  if (name == "AdamW") return std::make_unique<core::AdamW>(params, 0.1);
-  if (name == "RMSprop") return std::make_unique<core::RMSprop>(params, 0.1);
-  if (name == "Adagrad") return std::make_unique<core::Adagrad>(params, 0.1);
-  if (name == "Adamax") return std::make_unique<core::Adamax>(params, 0.1);
-  if (name == "NAdam") return std::make_unique<core::NAdam>(params, 0.1);
-  if (name == "RAdam") return std::make_unique<core::RAdam>(params, 0.1);
-  if (name == "Rprop") return std::make_unique<core::Rprop>(params, 0.1);
-  if (name == "ASGD") return std::make_unique<core::ASGD>(params, 0.1);
-  if (name == "Adadelta") return std::make_unique<core::Adadelta>(params, 0.1);
+std::unique_ptr<core::Optimizer> optimizer_of(const std::string& name, const std::vector<Tensor>& params,
+                                              Json settings) {
+  const double lr = number(member(settings, "lr"));
+  if (name == "SGD") {
+    return std::make_unique<core::SGD>(params,
+                                       core::SGDOptions{.lr = lr, .momentum = number(member(settings, "momentum"))});
+  }
+  if (name == "Adam") return std::make_unique<core::Adam>(params, lr);
+  if (name == "AdamW") return std::make_unique<core::AdamW>(params, lr);
+  if (name == "RMSprop") return std::make_unique<core::RMSprop>(params, lr);
+  if (name == "Adagrad") return std::make_unique<core::Adagrad>(params, lr);
+  if (name == "Adamax") return std::make_unique<core::Adamax>(params, lr);
+  if (name == "NAdam") return std::make_unique<core::NAdam>(params, lr);
+  if (name == "RAdam") return std::make_unique<core::RAdam>(params, lr);
+  if (name == "Rprop") return std::make_unique<core::Rprop>(params, lr);
+  if (name == "ASGD") return std::make_unique<core::ASGD>(params, lr);
+  if (name == "Adadelta") return std::make_unique<core::Adadelta>(params, lr);
   return nullptr;
 }
 
 /// One training as recorded: the scale, its tracker and the parameter after each step.
-std::string check_scaler(Json training) {
-  const Tensor weight = core::tensor({0.5F, -1.0F, 2.0F}).requires_grad_();
-  const auto optimizer = optimizer_of(text(member(training, "optimizer")), {weight});
+std::string check_scaler(Json training, Json settings) {
+  const std::vector<double> start = numbers(member(settings, "start"));
+  const Tensor weight = core::from_values(start).to(core::DType::f32).requires_grad_();
+  const auto optimizer = optimizer_of(text(member(training, "optimizer")), {weight}, settings);
   if (!optimizer) return "no such optimizer";
-  core::GradScaler scaler("cpu", {.init_scale = 1024, .growth_interval = 3});
+  core::GradScaler scaler("cpu", {.init_scale = number(member(settings, "init_scale")),
+                                  .growth_interval = integer(member(settings, "growth_interval"))});
   std::size_t at = 0;
   for (Json step : items(member(training, "steps"))) {
     const std::string where = "step " + std::to_string(at++) + ": ";
@@ -133,7 +140,7 @@ std::string check_scaler(Json training) {
     scaler.scale((weight * weight).sum() * number(member(step, "factor"))).backward();
     if (boolean(member(training, "clips"))) {
       scaler.unscale_(*optimizer);
-      core::clip_grad_norm_({weight}, 1.0);
+      core::clip_grad_norm_({weight}, number(member(settings, "max_norm")));
     }
     scaler.step(*optimizer);
     scaler.update();
@@ -167,7 +174,7 @@ void run_half_parts(const std::string& folder, GoldenRun& run) {
     const std::string id =
         "scaler_" + text(member(training, "optimizer")) + (boolean(member(training, "clips")) ? "_clips" : "");
     guarded(run, id, [&] {
-      const std::string wrong = check_scaler(training);
+      const std::string wrong = check_scaler(training, member(scaler.root(), "settings"));
       run.check(id, wrong.empty(), wrong);
     });
   }
