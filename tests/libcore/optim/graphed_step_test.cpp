@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/data/dataset.h"
 #include "libcore/module/attention.h"
 #include "libcore/module/embedding.h"
+#include "libcore/ops/blas.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/loss.h"
 #include "libcore/optim/adam.h"
@@ -383,6 +385,18 @@ TEST_F(GraphedSteps, AGraphOutlivesTheOptimizerThatAnotherReplaces) {
   sgd = std::move(other);
   graph.replay();  // by the rate of the last replay, and not by what stands where the old groups were
   EXPECT_EQ(w.detach().cpu().item<float>(), -0.5F);
+}
+
+TEST_F(GraphedSteps, AGraphInMixedPrecisionCastsWeightsAtEachReplay) {
+  const Tensor w = core::ones({2, 2}, {.device = kGpu}).requires_grad_(), x = core::ones({1, 2}, {.device = kGpu});
+  GraphedStep step([&](const std::vector<Tensor>& in) { return core::mm(in[0], w); }, {.device = kGpu, .warmup = 1});
+  const core::autocast around("cuda");  // keeps the cast of the first step
+  const auto value = [&] { return step({x}).cpu()[0][0].item<double>(); };
+  EXPECT_EQ(value(), 2);
+  EXPECT_EQ(value(), 2);
+  EXPECT_TRUE(step.is_captured());
+  w.data().mul_(3);
+  EXPECT_EQ(value(), 6);
 }
 
 TEST_F(GraphedSteps, AGraphGivesItsMemoryBack) {
