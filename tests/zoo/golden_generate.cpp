@@ -5,15 +5,13 @@
 #include <cmath>
 #include <limits>
 
-#include "libckpt/bridge/module_state.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
 #include "tests/support/golden.h"
 #include "tests/support/golden_json.h"
+#include "zoo/from_folder.h"
 #include "zoo/generate.h"
-#include "zoo/gpt2.h"
-#include "zoo/llama.h"
 
 namespace {
 
@@ -22,33 +20,6 @@ using Ids = std::vector<std::int64_t>;
 
 std::int64_t whole(test::Json config, std::string_view key) {
   return test::integer(test::member(config, key));
-}
-
-std::shared_ptr<core::Module> model_in(const fs::path& folder, const std::string& name) {
-  const test::GoldenJson json(folder / "config.json");
-  const test::Json config = json.root();
-  std::shared_ptr<core::Module> model;
-  if (name == "GPT2LMHeadModel") {
-    model = std::make_shared<zoo::GPT2LMHeadModel>(zoo::GPT2Model::Options{.vocab_size = whole(config, "vocab_size"),
-                                                                           .n_positions = whole(config, "n_positions"),
-                                                                           .n_embd = whole(config, "n_embd"),
-                                                                           .n_layer = whole(config, "n_layer"),
-                                                                           .n_head = whole(config, "n_head")});
-  } else if (name == "LlamaForCausalLM") {
-    model = std::make_shared<zoo::LlamaForCausalLM>(
-        zoo::LlamaOptions{.vocab_size = whole(config, "vocab_size"),
-                          .hidden_size = whole(config, "hidden_size"),
-                          .intermediate_size = whole(config, "intermediate_size"),
-                          .num_hidden_layers = whole(config, "num_hidden_layers"),
-                          .num_attention_heads = whole(config, "num_attention_heads"),
-                          .num_key_value_heads = whole(config, "num_key_value_heads"),
-                          .rms_norm_eps = test::number(test::member(config, "rms_norm_eps"))});
-  } else {
-    return nullptr;
-  }
-  ckpt::load_into(*model, folder / "model.safetensors", {.strict = false});  // tied weights are stored once
-  model->eval();
-  return model;
 }
 
 double real_or(test::Json options, std::string_view key, double otherwise) {
@@ -78,9 +49,7 @@ std::string shown(const Ids& ids) {
 void check_model(test::GoldenRun& run, const fs::path& folder) {
   const std::string name = folder.filename().string();
   const test::GoldenJson expected(folder / "expected.json");
-  const std::string kind = test::text(test::member(expected.root(), "model"));
-  const std::shared_ptr<core::Module> model = model_in(folder, kind);
-  if (!model) return run.skip(name, "no " + kind);
+  const std::shared_ptr<core::Module> model = zoo::from_folder(folder).model;
   int number = 0;
   for (test::Json row : test::items(test::member(expected.root(), "runs"))) {
     const std::string id = name + "/" + std::to_string(number++);
