@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "libcore/backend/element_types.h"
+#include "libcore/base/float8.h"
+#include "libcore/base/half.h"
 
 namespace test {
 
@@ -41,6 +43,10 @@ auto with_element(DType dtype, void* at, const Body& body) {
   }
 }
 
+bool is_8_bit_float(DType dtype) {
+  return core::is_floating(dtype) && core::bit_width(dtype) == 8;
+}
+
 }  // namespace
 
 bool is_half(DType dtype) {
@@ -60,6 +66,7 @@ void* Buffer::at(std::int64_t i) {
 
 double Buffer::number(std::int64_t i) const {
   void* element = const_cast<Buffer*>(this)->at(i);
+  if (is_8_bit_float(dtype)) return core::f8_to_f32(dtype, *static_cast<std::uint8_t*>(element));
   if (!is_half(dtype)) return with_element(dtype, element, [](auto* x) { return static_cast<double>(*x); });
   const std::uint16_t bits = *static_cast<std::uint16_t*>(element);
   return dtype == DType::f16 ? core::f16_to_f32(bits) : core::bf16_to_f32(bits);
@@ -67,7 +74,9 @@ double Buffer::number(std::int64_t i) const {
 
 void Buffer::set(std::int64_t i, double value) {
   void* element = at(i);
-  if (is_half(dtype)) {
+  if (is_8_bit_float(dtype)) {
+    *static_cast<std::uint8_t*>(element) = core::f32_to_f8(dtype, static_cast<float>(value));
+  } else if (is_half(dtype)) {
     const auto narrow = static_cast<float>(value);
     *static_cast<std::uint16_t*>(element) = dtype == DType::f16 ? core::f32_to_f16(narrow) : core::f32_to_bf16(narrow);
   } else {
