@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -50,12 +51,23 @@ std::uint64_t text_size(const Value& value) {
   return bytes ? value.as_bytes().size() : 0;
 }
 
+/// `all` in its order, each once.
+template <class T>
+std::vector<const T*> without_repeats(std::vector<const T*> all) {
+  std::vector<const T*> sorted = all;  // a tenth of the time of a hash table, and mostly nothing is there twice
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return all;
+  std::unordered_set<const T*> seen;
+  std::erase_if(all, [&](const T* one) { return !seen.insert(one).second; });
+  return all;
+}
+
 /// One walk over the distinct nodes of a tree. Its depth is bounded by whoever built the tree.
 class TreeLook {
  public:
   Unfolded look(const Value& value) {
     if (value.is(Value::Kind::tensor)) {
-      note(value.entry_ptr());
+      entries_.push_back(&value.as_entry());
       return {1, 1, 1, 0};
     }
     if (!value.is_sequence() && !value.is(Value::Kind::dict) && !value.is(Value::Kind::object)) {
@@ -76,7 +88,7 @@ class TreeLook {
   }
 
   /// In the order of the tree, each once.
-  const std::vector<EntryPtr>& entries() const { return entries_; }
+  std::vector<const Entry*> take_entries() { return without_repeats(std::move(entries_)); }
 
  private:
   static constexpr std::uint64_t kStep = 24;      ///< bytes that a step of a path takes beside its text
@@ -106,13 +118,8 @@ class TreeLook {
     look_items(object.items, sum);
   }
 
-  void note(const EntryPtr& entry) {
-    if (seen_.insert(entry.get()).second) entries_.push_back(entry);
-  }
-
   std::unordered_map<const void*, Unfolded> known_;
-  std::unordered_set<const Entry*> seen_;
-  std::vector<EntryPtr> entries_;
+  std::vector<const Entry*> entries_;
 };
 
 /// A tensor that can be listed but whose values are too many to be read.
@@ -139,11 +146,16 @@ class LogicalBytes {
     far_.insert(detail::far_file(file));
   }
 
-  void take(const std::vector<EntryPtr>& entries) {
-    for (const EntryPtr& entry : entries) add_files(*entry);
-    for (const EntryPtr& entry : entries) {
-      if (entry->view && entry->view->storage) take(entry->view->storage->bytes);
-      if (entry->bytes) take(entry->bytes);
+  void take(const std::vector<const Entry*>& entries) {
+    for (const Entry* entry : entries) add_files(*entry);
+    std::vector<const ByteSource*> sources;
+    for (const Entry* entry : entries) {
+      if (entry->view && entry->view->storage) sources.push_back(entry->view->storage->bytes.get());
+      sources.push_back(entry->bytes.get());
+    }
+    std::erase(sources, nullptr);
+    for (const ByteSource* source : without_repeats(std::move(sources))) {
+      if (!budget_.take_logical(source->size())) refused_.insert(source);
     }
   }
 
@@ -154,23 +166,20 @@ class LogicalBytes {
   /// Shards and their kin: files beside the one that was opened.
   void add_files(const Entry& entry) {
     const SourcePtr& source = entry.view && entry.view->storage ? entry.view->storage->bytes : entry.bytes;
-    const ByteSource* far = source ? detail::far_file(*source) : nullptr;
+    if (source == nullptr) return;
+    std::optional<FileRange> range = source->file_range();
+    if (range && files_.contains(range->fd)) return;
+    const ByteSource* far = detail::far_file(*source);
     if (far != nullptr && far_.insert(far).second) budget_.add_disk(far->size());
-    std::optional<FileRange> range = source ? source->file_range() : std::nullopt;
-    if (!range || !files_.insert(range->fd).second) return;
+    if (!range) return;
+    files_.insert(range->fd);
     struct stat status {};
     if (::fstat(range->fd, &status) == 0) budget_.add_disk(static_cast<std::uint64_t>(status.st_size));
-  }
-
-  void take(const SourcePtr& source) {
-    if (source == nullptr || !taken_.insert(source.get()).second) return;
-    if (!budget_.take_logical(source->size())) refused_.insert(source.get());
   }
 
   Budget& budget_;
   std::unordered_set<int> files_;
   std::unordered_set<const ByteSource*> far_;
-  std::unordered_set<const ByteSource*> taken_;
   std::unordered_set<const ByteSource*> refused_;
 };
 
@@ -235,9 +244,21 @@ void Budget::refuse(const std::string& claim, std::uint64_t allowed, const char*
                     Hint{"{} allows more", {{Hint::Option::max_expansion}}});
 }
 
+Limits Budget::limits(Limits given) const {
+  constexpr std::uint64_t kOpcodes = 4;  ///< of a value: itself, a mark, its place in the memo, what takes it in
+  if (whole_packed_) {
+    given.max_pickle_opcodes = std::min(given.max_pickle_opcodes, multiply(kOpcodes, allowed(kValueAllowance)));
+  }
+  return given;
+}
+
 void Budget::take_values(std::uint64_t count) {
+  require_values(raise(values_, count));
+}
+
+void Budget::require_values(std::uint64_t count) const {
   std::uint64_t most = allowed(kValueAllowance);
-  if (raise(values_, count) > most) refuse("its lists and dicts unfold to", most, "values");
+  if (count > most) refuse("its lists and dicts unfold to", most, "values");
 }
 
 void Budget::take_tensors(std::uint64_t count) {
@@ -281,7 +302,7 @@ Value within_budget(const Value& root, const ByteSource& file, Budget& budget) {
   budget.take_tensors(all.tensors);
   budget.take_names(all.names);
   LogicalBytes logical(file, budget);
-  logical.take(tree.entries());
+  logical.take(tree.take_entries());
   return logical.all_fit() ? root : Refusals(logical, budget).apply(root);
 }
 

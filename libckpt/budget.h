@@ -21,11 +21,17 @@ class Budget {
 
   /// Another file of the same checkpoint was opened.
   void add_disk(std::uint64_t bytes) { disk_ += bytes; }
+  /// The file is one that was packed as a whole, and `disk_bytes` are those of the packed one.
+  void set_packed() { whole_packed_ = true; }
+  /// `given`, where the pickles of a packed file have no more opcodes than the values that it may have need.
+  Limits limits(Limits given) const;
   /// Values that were packed by this library, which packs zeros to next to nothing: they account for themselves.
   void add_packed(std::uint64_t bytes) { packed_ += bytes; }
 
   // Each throws Error(refused) with a sentence of its own when all that was taken is more than the disk accounts for.
   void take_values(std::uint64_t count);
+  /// Of a tree that is being built, whose values are taken when it is there.
+  void require_values(std::uint64_t count) const;
   void take_tensors(std::uint64_t count);
   void take_names(std::uint64_t bytes);
   /// `what` will be `bytes` long when decompressed, and all of it at once in memory.
@@ -43,6 +49,7 @@ class Budget {
   [[noreturn]] void refuse(const std::string& claim, std::uint64_t allowed, const char* unit) const;
 
   Limits limits_;
+  bool whole_packed_ = false;
   std::atomic<std::uint64_t> disk_;
   std::atomic<std::uint64_t> packed_ = 0;
   std::atomic<std::uint64_t> values_ = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // Checkpoints that the processes of a training write and read together, in one include.
-// Thread safety: see each header. Use: ckpt::dist::save(model.state_dict(), "run/step-100");  // links
-// ckpt::dist_bridge
+// Thread safety: see each header. Link ckpt::dist_bridge.
+// Use: ckpt::dist::save(model.state_dict(), "run/step-100");
 
 #include "libckpt/dist/load.h"
 #include "libckpt/dist/pieces.h"

@@ -3,9 +3,9 @@
 // Thread safety: immutable once built. Use: core::ByteVector raw = ckpt::read_all(*entry.bytes);
 
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "libckpt/boxed.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/value.h"
 #include "libcore/base/dtype.h"
@@ -40,8 +40,8 @@ struct Entry {
   /// The logical values: contiguous, row-major, little-endian, byte_size(dtype, numel) bytes. Null for a meta tensor.
   /// Entries that are the same view of the same memory share one source.
   SourcePtr bytes;
-  std::optional<View> view;  ///< what the file says beyond that, where the format has views
-  bool parameter = false;    ///< torch.nn.Parameter
+  Boxed<View> view;        ///< what the file says beyond that, where the format has views
+  bool parameter = false;  ///< torch.nn.Parameter
   bool requires_grad = false;
   bool conjugate = false;    ///< logical values are the conjugate of the bytes
   bool negative = false;     ///< logical values are the bytes negated
@@ -49,7 +49,7 @@ struct Entry {
   std::string python_class;  ///< subclass of torch.Tensor, "" for none
   Value attributes;          ///< Python attributes set on the tensor, a dict or null
   /// Set for opaque blocks: dtype and shape are then u8 and what the bytes are; formats without the type refuse them.
-  std::optional<BlockType> blocks;
+  Boxed<BlockType> blocks;
 
   /// Values, also where they are packed in blocks.
   std::uint64_t numel() const { return core::try_numel((blocks ? blocks->shape : shape).span()).value_or(0); }

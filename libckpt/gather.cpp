@@ -2,15 +2,23 @@
 
 #include <algorithm>
 
+#include "libckpt/io/checked_source.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = 16 << 20;
+constexpr std::uint64_t kLargestPiece = 16 << 20;
+constexpr std::uint64_t kPieces = 8;  ///< of as many tensors as threads may work on at once
 constexpr std::uint64_t kWindowBytes = 1 << 20;
 constexpr std::uint64_t kLeastWindow = 4096;
 constexpr std::uint64_t kWorthReading = 64;  ///< bytes read for one that is needed
+constexpr std::uint64_t kOwnRead = 512;      ///< a run of bytes that is worth a read of a file of its own
+
+/// Of a transposed matrix each piece reads the whole storage, so the larger the better.
+std::uint64_t piece_bytes() {
+  return std::clamp(most_kept() / kPieces, kWindowBytes, kLargestPiece);
+}
 
 /// Bytes of a storage around an address that mostly moves forward.
 class Window {
@@ -122,16 +130,51 @@ GatherSource::GatherSource(Layout layout) : layout_(std::move(layout)) {
     dim->step = step;
     step *= dim->size;
   }
-  while (split_ + 1 < layout_.dims.size() && layout_.dims[split_].step > kPieceBytes) ++split_;
+  const std::uint64_t most = piece_bytes();
+  while (split_ + 1 < layout_.dims.size() && layout_.dims[split_].step > most) ++split_;
   const StridedDim& rows = layout_.dims[split_];
-  rows_ = std::clamp<std::uint64_t>(kPieceBytes / rows.step, 1, rows.size);
+  rows_ = std::clamp<std::uint64_t>(most / rows.step, 1, rows.size);
   pieces_per_row_ = (rows.size + rows_ - 1) / rows_;
+}
+
+/// Long runs that lie apart in a file: columns of a matrix that ranks share, of which each wants its own and no other.
+/// Where a checksum is to be compared all is read anyway.
+bool GatherSource::is_in_runs() const {
+  const StridedDim& inner = layout_.dims.back();
+  const std::uint64_t run = inner.size * layout_.width;
+  bool apart = layout_.dims.size() > 1 && inner.stride == layout_.width && run >= kOwnRead;
+  for (std::size_t d = 0; apart && d + 1 < layout_.dims.size(); ++d) {
+    apart = layout_.dims[d].stride > run + run / 64;
+  }
+  if (!apart) return false;
+  layout_.storage->read(0, {});  // what is opened when it is read is open now
+  return layout_.storage->file_range().has_value() && !awaits_check(*layout_.storage);
+}
+
+void GatherSource::read_runs(std::uint64_t offset, MutableBytes out) const {
+  const std::uint64_t run = layout_.dims.back().size * layout_.width;
+  while (!out.empty()) {
+    std::uint64_t rest = offset / run;
+    std::uint64_t address = layout_.start + offset % run;
+    for (std::size_t d = layout_.dims.size() - 1; d-- > 0; rest /= layout_.dims[d].size) {
+      address += rest % layout_.dims[d].size * layout_.dims[d].stride;
+    }
+    const std::uint64_t part = std::min<std::uint64_t>(run - offset % run, out.size());
+    layout_.storage->read(address, out.first(part));
+    offset += part;
+    out = out.subspan(part);
+  }
+}
+
+GatherSource::~GatherSource() {
+  forget();
 }
 
 void GatherSource::read(std::uint64_t offset, MutableBytes out) const {
   if (offset > layout_.size || out.size() > layout_.size - offset) {
     throw core::Error(core::ErrorCode::corrupt, "a read past the end of a tensor");
   }
+  if (is_in_runs()) return read_runs(offset, out);
   const StridedDim& dim = layout_.dims[split_];
   std::uint64_t block = dim.step * dim.size;  // bytes of all pieces along the split dimension
   while (!out.empty()) {
@@ -177,15 +220,28 @@ void GatherSource::copy_from_cache(std::uint64_t piece, std::uint64_t begin, Mut
     const StridedDim& dim = layout_.dims[split_];
     std::uint64_t rows = std::min(rows_, dim.size - piece % pieces_per_row_ * rows_);
     cached_ = UINT64_MAX;
-    cache_.resize(rows * dim.step);
-    gather_rows(piece, 0, cache_);
+    forget();                     // what it is gathered from may keep something, too, and would come back to this lock
+    cache_ = core::ByteVector();  // or a short piece would take the room of a long one
+    core::ByteVector gathered(rows * dim.step);
+    gather_rows(piece, 0, gathered);
+    cache_ = std::move(gathered);  // not before: after an error nobody would let it go
     cached_ = piece;
+    served_ = 0;
   }
   std::memcpy(out.data(), cache_.data() + begin, out.size());
-  if (begin + out.size() < cache_.size()) return;
-  // Read to its end: thousands of entries must not each hold a piece.
+  served_ += out.size();
+  if (served_ < cache_.size()) return used(cache_.size());
   cached_ = UINT64_MAX;
   cache_ = core::ByteVector();
+  forget();
+}
+
+bool GatherSource::let_go() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  cached_ = UINT64_MAX;
+  cache_ = core::ByteVector();
+  return true;
 }
 
 }  // namespace ckpt::detail

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "libckpt/budget.h"
 #include "libckpt/damage.h"
 #include "libckpt/delta/delta.h"
 #include "libckpt/format/content_kind.h"
@@ -186,6 +187,7 @@ void with_file_at_fault(const Checkpoint& given, const std::filesystem::path& ta
 
 void save(const Checkpoint& given, const std::filesystem::path& path, const SaveOptions& options) {
   with_file_at_fault(given, path, [&] {
+    refuse_packed(given, path);
     const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
     check_form(format, options);
@@ -221,12 +223,14 @@ void add_new(VerifyResult& result, const std::vector<Finding>& found) {
 
 }  // namespace
 
-VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
+VerifyResult verify(const std::filesystem::path& path, const OpenOptions& given, const Progress& progress) {
   return core::with_context(shown_name(path), [&] {
     if (is_remote_name(path)) {
       throw Error(ErrorCode::unsupported, "a check reads every byte; download the file first, then check it");
     }
-    Input input = open_input(path, options);
+    Input input = open_input(path, given);
+    OpenOptions options = given;
+    options.limits = input.budget->limits(given.limits);
     const Format& format = detect_format(input);
     detail::read_as(*input.file, options.io);
     VerifyResult result = format.verify(input, options, progress);

@@ -77,8 +77,9 @@ struct SaveOptions {
   std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest
   bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
   std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once
-  std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
-  unsigned threads = 0;                     ///< 0 = all cores; 1: every system call by the calling thread
+  /// Bytes of buffers, whatever the size of the file. What readers keep meanwhile is limit_read_memory()'s.
+  std::uint64_t max_memory = 256ULL << 20;
+  unsigned threads = 0;  ///< 0 = all cores; 1: every system call by the calling thread
   Io io = Io::automatic;
   Progress progress = {};
   Report* report = nullptr;

@@ -192,18 +192,6 @@ void BertLMPredictionHead::members(core::Members& m) {
 
 }  // namespace bert
 
-namespace {
-
-/// 0 where the mask lets a token through, else the lowest number: (n, 1, 1, t).
-Tensor bias_of(const Tensor& mask, core::DType dtype) {
-  if (!mask.defined()) return {};
-  Tensor hidden = core::eq(mask, core::Scalar(0)).unsqueeze(1).unsqueeze(1);
-  return core::masked_fill(core::zeros(hidden.sizes(), {.dtype = dtype, .device = mask.device()}), hidden,
-                           -3.4028234663852886e38);
-}
-
-}  // namespace
-
 BertModel::BertModel(const BertOptions& o, bool pooling)
     : kind(o.kind), embeddings(o), encoder(o), pooler(pooling ? std::make_shared<bert::BertPooler>(o) : nullptr) {
   detail::init_language(*this, 0.02);
@@ -215,8 +203,8 @@ void BertModel::members(core::Members& m) {
 }
 
 Tensor BertModel::forward(const Tensor& tokens, const BertInputs& inputs) {
-  Tensor x = embeddings(tokens, inputs.token_types);             // (n, t, hidden)
-  return encoder(x, bias_of(inputs.attention_mask, x.dtype()));  // (n, t, hidden)
+  Tensor x = embeddings(tokens, inputs.token_types);                          // (n, t, hidden)
+  return encoder(x, detail::bias_of_mask(inputs.attention_mask, x.dtype()));  // (n, t, hidden)
 }
 
 Tensor BertModel::pooled(const Tensor& tokens, const BertInputs& inputs) {

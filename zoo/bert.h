@@ -14,6 +14,7 @@
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
 #include "zoo/language_blocks.h"
+#include "zoo/text_classifier.h"
 
 namespace zoo {
 
@@ -154,7 +155,7 @@ struct BertForPreTraining : core::ModuleOf<BertForPreTraining> {
 };
 
 /// tokens (n, t) -> logits (n, num_labels).
-struct BertForSequenceClassification : core::ModuleOf<BertForSequenceClassification> {
+struct BertForSequenceClassification : core::ModuleOf<BertForSequenceClassification>, TextClassifier {
   BertModel bert;
   core::Dropout dropout;
   core::Linear classifier;
@@ -163,6 +164,9 @@ struct BertForSequenceClassification : core::ModuleOf<BertForSequenceClassificat
     m.child("bert", bert).child("dropout", dropout).child("classifier", classifier);
   }
   core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+  core::Tensor classified(const core::Tensor& tokens, const core::Tensor& mask) override {
+    return (*this)(tokens, BertInputs{.token_types = {}, .attention_mask = mask});
+  }
 };
 
 namespace roberta {
@@ -202,12 +206,15 @@ struct RobertaForMaskedLM : core::ModuleOf<RobertaForMaskedLM> {
 };
 
 /// tokens (n, t) -> logits (n, num_labels). REQUIRES: options of kind "Roberta".
-struct RobertaForSequenceClassification : core::ModuleOf<RobertaForSequenceClassification> {
+struct RobertaForSequenceClassification : core::ModuleOf<RobertaForSequenceClassification>, TextClassifier {
   BertModel roberta;
   zoo::roberta::RobertaClassificationHead classifier;
   explicit RobertaForSequenceClassification(const BertOptions& o);
   void members(core::Members& m) override { m.child("roberta", roberta).child("classifier", classifier); }
   core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+  core::Tensor classified(const core::Tensor& tokens, const core::Tensor& mask) override {
+    return (*this)(tokens, BertInputs{.token_types = {}, .attention_mask = mask});
+  }
 };
 
 }  // namespace zoo

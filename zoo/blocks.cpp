@@ -6,6 +6,7 @@
 #include "libcore/module/activation.h"
 #include "libcore/module/dropout.h"
 #include "libcore/module/init.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 
@@ -57,6 +58,24 @@ Tensor StochasticDepth::forward(const Tensor& x) const {
   core::bernoulli_(kept, 1 - p);
   if (p < 1) kept.div_(1 - p);
   return x * kept;
+}
+
+std::string DropPath::extra_repr() const {
+  return "p=" + core::python_float(p);
+}
+
+Tensor DropPath::forward(const Tensor& x) const {
+  if (!is_training() || p == 0) return x;
+  core::Shape sizes(static_cast<std::size_t>(x.dim()), 1);
+  sizes[0] = x.size(0);
+  const double kept = 1 - p;
+  Tensor drawn = core::rand(sizes, {.dtype = x.dtype(), .device = x.device()});  // (n, 1, ...)
+  return x / kept * core::floor(drawn + kept);
+}
+
+std::shared_ptr<core::Module> drop_path(std::string kind, double probability) {
+  if (probability > 0) return std::make_shared<DropPath>(std::move(kind), probability);
+  return std::make_shared<core::Identity>();
 }
 
 template <class Derived>

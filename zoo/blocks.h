@@ -91,6 +91,19 @@ struct StochasticDepth : core::ModuleOf<StochasticDepth> {
   core::Tensor forward(const core::Tensor& x) const;
 };
 
+/// The same as Hugging Face's models have it: a class for each kind, a generator drawn from for every sample.
+struct DropPath : core::ModuleOf<DropPath> {
+  std::string kind;
+  double p;
+  DropPath(std::string kind_name, double probability) : kind(std::move(kind_name)), p(probability) {}
+  std::string class_name() const override { return kind + "DropPath"; }
+  void members(core::Members&) override {}
+  std::string extra_repr() const override;
+  core::Tensor forward(const core::Tensor& x) const;
+};
+/// One with a probability above 0, else Identity.
+std::shared_ptr<core::Module> drop_path(std::string kind, double probability);
+
 struct Permute : core::ModuleOf<Permute> {
   core::Shape dims;
   explicit Permute(core::Shape order) : dims(std::move(order)) {}

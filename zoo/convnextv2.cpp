@@ -10,6 +10,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
+#include "zoo/blocks.h"
 #include "zoo/language_blocks.h"
 
 namespace zoo {
@@ -41,20 +42,6 @@ struct ConvNextV2GRN : core::ModuleOf<ConvNextV2GRN> {
   }
 };
 
-/// In training, leaves out the branch of a whole sample with probability p.
-struct ConvNextV2DropPath : core::ModuleOf<ConvNextV2DropPath> {
-  float p;
-  explicit ConvNextV2DropPath(float probability) : p(probability) {}
-  void members(core::Members&) override {}
-  std::string extra_repr() const override { return "p=" + core::python_float(p); }
-  Tensor forward(const Tensor& x) const {
-    if (!is_training()) return x;
-    const double kept = 1 - static_cast<double>(p);
-    Tensor drawn = core::rand({x.size(0), 1, 1, 1}, {.dtype = x.dtype(), .device = x.device()});
-    return x / kept * core::floor(drawn + kept);
-  }
-};
-
 /// (n, width, h, w) -> the same.
 struct ConvNextV2Layer : core::ModuleOf<ConvNextV2Layer> {
   Conv2d dwconv;
@@ -71,13 +58,8 @@ struct ConvNextV2Layer : core::ModuleOf<ConvNextV2Layer> {
         pwconv1(width, 4 * width),
         act(detail::text_activation(o.hidden_act)),
         grn(4 * width),
-        pwconv2(4 * width, width) {
-    if (drop > 0) {
-      drop_path = std::make_shared<ConvNextV2DropPath>(drop);
-    } else {
-      drop_path = std::make_shared<core::Identity>();
-    }
-  }
+        pwconv2(4 * width, width),
+        drop_path(detail::drop_path("ConvNextV2", drop)) {}
   void members(core::Members& m) override {
     m.child("dwconv", dwconv).child("layernorm", layernorm).child("pwconv1", pwconv1).child("act", act);
     m.child("grn", grn).child("pwconv2", pwconv2).child("drop_path", drop_path);

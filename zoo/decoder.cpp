@@ -25,7 +25,8 @@ bool as_known(core::Module& model, const Use& use) {
   };
   return attempt(dynamic_cast<NanoGPT*>(&model)) || attempt(dynamic_cast<GPT2LMHeadModel*>(&model)) ||
          attempt(dynamic_cast<LlamaForCausalLM*>(&model)) || attempt(dynamic_cast<GPTNeoXForCausalLM*>(&model)) ||
-         attempt(dynamic_cast<CharLSTM*>(&model)) || attempt(dynamic_cast<CharGRU*>(&model));
+         attempt(dynamic_cast<CharLSTM*>(&model)) || attempt(dynamic_cast<CharGRU*>(&model)) ||
+         attempt(dynamic_cast<EncoderDecoder*>(&model));
 }
 
 std::int64_t positions_of(const NanoGPT& model) {
@@ -34,16 +35,24 @@ std::int64_t positions_of(const NanoGPT& model) {
 std::int64_t positions_of(const GPT2LMHeadModel& model) {
   return model.transformer.wpe.weight.size(0);
 }
-std::int64_t positions_of(const core::Module&) {
+template <class Model>
+std::int64_t positions_of(const Model&) {
   return 0;
 }
 
 }  // namespace
 
-Decoder::Decoder(core::Module& model) : model_(model) {
+Decoder::Decoder(core::Module& model, const Tensor& source) : model_(model) {
   if (!as_known(model, [&](const auto& typed) { positions_ = positions_of(typed); })) {
     throw core::Error(core::ErrorCode::usage, "a " + model.class_name() + " continues no texts");
   }
+  auto* reader = dynamic_cast<EncoderDecoder*>(&model);
+  if ((reader != nullptr) != source.defined()) {
+    throw core::Error(core::ErrorCode::usage, "a " + model.class_name() +
+                                                  (reader != nullptr ? " writes about a source, and none was given"
+                                                                     : " reads no source beside the text"));
+  }
+  if (reader != nullptr) states_ = reader->encoded(source);
 }
 
 /// Logits (n, t, vocabulary) of tokens (n, t) that follow those read before.
@@ -59,6 +68,8 @@ Tensor Decoder::read(const Tensor& tokens) {
       auto [states, memory] = typed.gru(typed.embedding(tokens), gru_state_);
       gru_state_ = memory;
       logits = typed.fc(states);
+    } else if constexpr (std::is_same_v<Model, EncoderDecoder>) {
+      logits = typed.decoded(tokens, states_, &cache_);
     } else {
       logits = typed.forward(tokens, cache_);
     }
@@ -71,10 +82,13 @@ void Decoder::select_rows(const std::vector<std::int64_t>& rows) {
   const auto select = [&](Tensor& x, std::int64_t dim) {
     if (x.defined()) x = core::index_select(x, dim, numbers.to(x.device()));
   };
-  for (DecoderCache::Layer& layer : cache_.layers) {
-    select(layer.keys, 0);
-    select(layer.values, 0);
+  for (std::vector<DecoderCache::Layer>* layers : {&cache_.layers, &cache_.sources}) {
+    for (DecoderCache::Layer& layer : *layers) {
+      select(layer.keys, 0);
+      select(layer.values, 0);
+    }
   }
+  select(states_, 0);
   select(std::get<0>(lstm_state_), 1);
   select(std::get<1>(lstm_state_), 1);
   select(gru_state_, 1);
@@ -86,7 +100,8 @@ Tensor Decoder::next(const Tensor& tokens) {
     cache_ = {};
     read_ = 0;
     Tensor logits;
-    as_known(model_, [&](auto& typed) { logits = typed.forward(tokens.slice(1, length - positions_, length)); });
+    logits = read(tokens.slice(1, length - positions_, length));
+    cache_ = {};
     return logits.select(1, -1);
   }
   if (length <= read_) throw core::Error(core::ErrorCode::usage, "there are no more tokens than at the call before");

@@ -18,14 +18,29 @@ struct DecoderCache {
     std::int64_t length = 0;
   };
   std::vector<Layer> layers;
+  std::vector<Layer> sources;  ///< of what an encoder read, once it was looked at
   std::int64_t length() const { return layers.empty() ? 0 : layers.front().length; }
+};
+
+/// A model that takes two inputs, in the order in which its forward has them.
+struct TwoInputs {
+  virtual ~TwoInputs() = default;
+  virtual core::Tensor with_second(const core::Tensor& first, const core::Tensor& second) = 0;
+};
+
+/// A model that reads one thing whole and writes a text about it.
+struct EncoderDecoder : TwoInputs {
+  /// What it reads -> states (n, s, width).
+  virtual core::Tensor encoded(const core::Tensor& source) = 0;
+  /// tokens (n, t), int64, which follow those in `cache` -> logits (n, t, tokens).
+  virtual core::Tensor decoded(const core::Tensor& tokens, const core::Tensor& states, DecoderCache* cache) = 0;
 };
 
 class Decoder {
  public:
-  /// For NanoGPT, GPT2LMHeadModel, LlamaForCausalLM, GPTNeoXForCausalLM, CharLSTM and CharGRU, which has to outlive it;
-  /// Error(usage) for any other model.
-  explicit Decoder(core::Module& model);
+  /// For NanoGPT, GPT2LMHeadModel, LlamaForCausalLM, GPTNeoXForCausalLM, CharLSTM, CharGRU, and for an EncoderDecoder
+  /// with what it reads as `source`; the model has to outlive it. Error(usage) for any other model.
+  explicit Decoder(core::Module& model, const core::Tensor& source = {});
 
   /// Logits of the token behind `tokens` (n, t): (n, vocabulary). What a call before was given is not read again, so
   /// `tokens` begin with those. A model with a table of positions sees the last ones that it has positions for; from
@@ -48,6 +63,7 @@ class Decoder {
   DecoderCache cache_;
   std::tuple<core::Tensor, core::Tensor> lstm_state_;
   core::Tensor gru_state_;
+  core::Tensor states_;  ///< what an EncoderDecoder made of its source
 };
 
 }  // namespace zoo

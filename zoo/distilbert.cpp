@@ -54,11 +54,11 @@ struct DistilBertSelfAttention : core::ModuleOf<DistilBertSelfAttention> {
     m.child("q_lin", q_lin).child("k_lin", k_lin).child("v_lin", v_lin).child("out_lin", out_lin);
     m.child("dropout", dropout);
   }
-  Tensor forward(const Tensor& x) {
+  Tensor forward(const Tensor& x, const Tensor& bias) {
     Tensor q = detail::split_heads(q_lin(x), heads), k = detail::split_heads(k_lin(x), heads);
     const double p = is_training() ? dropout.p : 0.0;
     Tensor v = detail::split_heads(v_lin(x), heads);
-    return out_lin(detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.dropout = p})));
+    return out_lin(detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.mask = bias, .dropout = p})));
   }
 };
 
@@ -91,8 +91,8 @@ struct TransformerBlock : core::ModuleOf<TransformerBlock> {
     m.child("attention", attention).child("sa_layer_norm", sa_layer_norm).child("ffn", ffn);
     m.child("output_layer_norm", output_layer_norm);
   }
-  Tensor forward(const Tensor& x) {
-    Tensor h = sa_layer_norm(attention(x) + x);
+  Tensor forward(const Tensor& x, const Tensor& bias) {
+    Tensor h = sa_layer_norm(attention(x, bias) + x);
     return output_layer_norm(ffn(h) + h);
   }
 };
@@ -101,9 +101,9 @@ Transformer::Transformer(const DistilBertOptions& o) {
   for (std::int64_t i = 0; i < o.n_layers; ++i) layer.push_back(TransformerBlock(o));
 }
 
-Tensor Transformer::forward(const Tensor& x) {
+Tensor Transformer::forward(const Tensor& x, const Tensor& bias) {
   Tensor h = x;
-  for (const auto& block : layer) h = block.second->call(h);
+  for (const auto& block : layer) h = static_cast<TransformerBlock&>(*block.second)(h, bias);
   return h;
 }
 
@@ -111,6 +111,11 @@ Tensor Transformer::forward(const Tensor& x) {
 
 DistilBertModel::DistilBertModel(const DistilBertOptions& o) : embeddings(o), transformer(o) {
   detail::init_language(*this, 0.02);
+}
+
+Tensor DistilBertModel::forward(const Tensor& tokens, const Tensor& mask) {
+  const Tensor x = embeddings(tokens);  // (n, t, dim)
+  return transformer(x, detail::bias_of_mask(mask, x.dtype()));
 }
 
 DistilBertForMaskedLM::DistilBertForMaskedLM(const DistilBertOptions& o)
@@ -143,8 +148,8 @@ void DistilBertForSequenceClassification::members(core::Members& m) {
   m.child("dropout", dropout);
 }
 
-Tensor DistilBertForSequenceClassification::forward(const Tensor& tokens) {  // (n, t)
-  Tensor first = distilbert(tokens).select(1, 0);                            // (n, dim)
+Tensor DistilBertForSequenceClassification::forward(const Tensor& tokens, const Tensor& mask) {  // (n, t)
+  Tensor first = distilbert(tokens, mask).select(1, 0);                                          // (n, dim)
   return classifier(dropout(core::relu(pre_classifier(first))));
 }
 

@@ -12,6 +12,7 @@
 #include "libcore/module/loss.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "zoo/text_classifier.h"
 
 namespace zoo {
 
@@ -47,7 +48,8 @@ struct Transformer : core::ModuleOf<Transformer> {
   core::ModuleList layer;
   explicit Transformer(const DistilBertOptions& o);
   void members(core::Members& m) override { m.child("layer", layer); }
-  core::Tensor forward(const core::Tensor& x);
+  /// bias: added to the scores, or undefined.
+  core::Tensor forward(const core::Tensor& x, const core::Tensor& bias);
 };
 
 }  // namespace distilbert
@@ -58,8 +60,8 @@ struct DistilBertModel : core::ModuleOf<DistilBertModel> {
 
   explicit DistilBertModel(const DistilBertOptions& o);
   void members(core::Members& m) override { m.child("embeddings", embeddings).child("transformer", transformer); }
-  /// tokens (n, t), int64 -> states (n, t, dim).
-  core::Tensor forward(const core::Tensor& tokens) { return transformer(embeddings(tokens)); }
+  /// tokens (n, t), int64 -> states (n, t, dim). mask: (n, t), 0 hides a token.
+  core::Tensor forward(const core::Tensor& tokens, const core::Tensor& mask = {});
 };
 
 /// tokens (n, t) -> logits of each token (n, t, vocab_size).
@@ -77,14 +79,17 @@ struct DistilBertForMaskedLM : core::ModuleOf<DistilBertForMaskedLM> {
 };
 
 /// tokens (n, t) -> logits (n, num_labels).
-struct DistilBertForSequenceClassification : core::ModuleOf<DistilBertForSequenceClassification> {
+struct DistilBertForSequenceClassification : core::ModuleOf<DistilBertForSequenceClassification>, TextClassifier {
   DistilBertModel distilbert;
   core::Linear pre_classifier, classifier;
   core::Dropout dropout;
 
   explicit DistilBertForSequenceClassification(const DistilBertOptions& o);
   void members(core::Members& m) override;
-  core::Tensor forward(const core::Tensor& tokens);
+  core::Tensor forward(const core::Tensor& tokens, const core::Tensor& mask = {});
+  core::Tensor classified(const core::Tensor& tokens, const core::Tensor& mask) override {
+    return (*this)(tokens, mask);
+  }
 };
 
 }  // namespace zoo

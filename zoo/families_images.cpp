@@ -21,6 +21,7 @@
 #include "zoo/shufflenet.h"
 #include "zoo/squeezenet.h"
 #include "zoo/swin.h"
+#include "zoo/unet.h"
 #include "zoo/vgg.h"
 #include "zoo/vit.h"
 
@@ -376,6 +377,16 @@ std::shared_ptr<core::Module> made_segmentation(Fields& f) {
   return make(o);
 }
 
+UNetOptions read_unet(Fields& f) {
+  UNetOptions o;
+  o.n_channels = f.count("n_channels", o.n_channels);
+  o.n_classes = f.count("n_classes", o.n_classes);
+  o.bilinear = f.flag("bilinear", o.bilinear);
+  o.width = f.count("width", o.width);
+  o.conv_bias = f.flag("conv_bias", o.conv_bias);
+  return o;
+}
+
 using enum Input;
 using enum Answer;
 
@@ -402,6 +413,7 @@ constexpr Family kFamilies[] = {
     classifier<SwinTransformer, read_swin>("SwinTransformer"),
     {"FCN", images, pixels, made_segmentation<make_fcn>, "num_classes", "in_channels"},
     {"DeepLabV3", images, pixels, made_segmentation<make_deeplabv3>, "num_classes", "in_channels"},
+    {"UNet", images, pixels, made<UNet, read_unet>, "n_classes", "n_channels"},
 };
 
 }  // namespace

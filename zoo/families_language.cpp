@@ -1,81 +1,19 @@
-// Models under Hugging Face's names, by the fields of their config.json, and nanoGPT by its arguments.
+// Models of texts under Hugging Face's names, by the fields of their config.json, and nanoGPT by its arguments.
+
+#include <cmath>
 
 #include "libckpt/io/json.h"
 #include "zoo/bert.h"
-#include "zoo/convnextv2.h"
 #include "zoo/distilbert.h"
 #include "zoo/family.h"
 #include "zoo/gpt2.h"
 #include "zoo/gpt_neox.h"
-#include "zoo/hf_vit.h"
+#include "zoo/hf_fields.h"
 #include "zoo/llama.h"
 #include "zoo/nanogpt.h"
 
 namespace zoo::detail {
 namespace {
-
-/// What a config.json has beside the model: files, tokens, generation, initial values.
-void pass_beside(Fields& f) {
-  f.pass({"architectures",
-          "model_type",
-          "torch_dtype",
-          "dtype",
-          "transformers_version",
-          "_name_or_path",
-          "name_or_path",
-          "use_cache",
-          "return_dict",
-          "output_hidden_states",
-          "output_attentions",
-          "chunk_size_feed_forward",
-          "problem_type",
-          "label2id",
-          "initializer_range",
-          "tokenizer_class",
-          "task_specific_params",
-          "gradient_checkpointing",
-          "auto_map",
-          "output_past",
-          "_num_labels",
-          "_attn_implementation",
-          "torchscript",
-          "use_bfloat16",
-          "finetuning_task",
-          "prefix"});
-  f.pass({"bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "decoder_start_token_id",
-          "max_length", "min_length", "do_sample", "temperature", "top_k", "top_p", "repetition_penalty", "num_beams",
-          "length_penalty", "early_stopping", "no_repeat_ngram_size", "num_return_sequences"});
-  f.only("is_encoder_decoder", "false");
-  f.only("is_decoder", "false");
-  f.only("add_cross_attention", "false");
-  f.only("pruned_heads", "{}");
-}
-
-std::string read_activation(Fields& f, std::string_view name, std::string_view fallback) {
-  return f.choice(name, fallback, {"gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"});
-}
-
-/// -1 for a model that pads with no token of its own.
-std::int64_t read_padding(Fields& f, std::int64_t fallback, std::int64_t vocabulary) {
-  const std::int64_t pad = f.count("pad_token_id", f.is_null("pad_token_id") ? -1 : fallback, -1);
-  if (pad >= vocabulary) f.refuse("pad_token_id", "is past the vocabulary");
-  return pad;
-}
-
-std::int64_t read_labels(Fields& f, std::int64_t fallback) {
-  const std::int64_t named = f.members("id2label", 0);
-  return f.count("num_labels", named > 0 ? named : fallback);
-}
-
-/// The sizes of a transformer's layers and their activation.
-template <class Options>
-void read_layers(Fields& f, Options& o) {
-  o.hidden_size = f.count("hidden_size", o.hidden_size);
-  o.num_hidden_layers = f.depth("num_hidden_layers", o.num_hidden_layers);
-  o.num_attention_heads = f.count("num_attention_heads", o.num_attention_heads);
-  o.intermediate_size = f.count("intermediate_size", o.intermediate_size);
-  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
-}
 
 GPT2Model::Options read_gpt2(Fields& f) {
   GPT2Model::Options o;
@@ -310,49 +248,32 @@ LlamaOptions read_phi3(Fields& f) {
   return o;
 }
 
-HFViTOptions read_image_encoder(Fields& f, HFViTOptions o) {
-  pass_beside(f);
-  f.pass({"encoder_stride"});
-  o.image_size = f.count("image_size", o.image_size);
-  o.patch_size = f.count("patch_size", o.patch_size);
-  read_layers(f, o);
-  o.num_labels = read_labels(f, o.num_labels);
-  o.in_channels = f.count("num_channels", o.in_channels);
-  o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
-  o.qkv_bias = f.flag("qkv_bias", o.qkv_bias);
-  o.dropout = f.probability("hidden_dropout_prob", o.dropout);
-  o.attention_dropout = f.probability("attention_probs_dropout_prob", o.attention_dropout);
-  o.pooler_size = f.count("pooler_output_size", o.pooler_size);
-  o.pooler_act = read_activation(f, "pooler_act", o.pooler_act);
-  f.divides("num_attention_heads", o.num_attention_heads, "hidden_size", o.hidden_size);
-  f.divides("patch_size", o.patch_size, "image_size", o.image_size);
-  return o;
-}
-
-HFViTOptions read_hf_vit(Fields& f) {
-  return read_image_encoder(f, {});
-}
-
-HFViTOptions read_deit(Fields& f) {
-  return read_image_encoder(f, {.kind = "DeiT"});
-}
-
-ConvNextV2Options read_convnextv2(Fields& f) {
-  ConvNextV2Options o;
-  pass_beside(f);
-  f.pass({"image_size", "stage_names", "out_features", "out_indices"});
-  o.num_channels = f.count("num_channels", o.num_channels);
-  o.patch_size = f.count("patch_size", o.patch_size);
-  o.hidden_sizes = f.counts("hidden_sizes", o.hidden_sizes);
-  o.depths = f.depths("depths", o.depths);
-  o.hidden_act = read_activation(f, "hidden_act", o.hidden_act);
-  o.layer_norm_eps = f.number("layer_norm_eps", o.layer_norm_eps);
-  o.drop_path_rate = f.probability("drop_path_rate", o.drop_path_rate);
-  o.num_labels = read_labels(f, o.num_labels);
-  const std::int64_t stages = f.count("num_stages", static_cast<std::int64_t>(o.depths.size()));
-  if (static_cast<std::size_t>(stages) != o.depths.size() || o.depths.size() != o.hidden_sizes.size()) {
-    f.refuse("num_stages", "is not the number of 'depths' and of 'hidden_sizes'");
-  }
+/// Every other layer sees a window, the first too, and the name of the activation has a field of its own.
+LlamaOptions read_gemma2(Fields& f) {
+  f.pass({"hidden_act", "cache_implementation"});
+  f.only("use_bidirectional_attention", "false");
+  LlamaOptions o = read_decoder(f, {.vocab_size = 256000,
+                                    .hidden_size = 2304,
+                                    .intermediate_size = 9216,
+                                    .num_hidden_layers = 26,
+                                    .num_attention_heads = 8,
+                                    .num_key_value_heads = 4,
+                                    .head_dim = 256,
+                                    .tie_word_embeddings = true,
+                                    .pad_token_id = 0,
+                                    .kind = "Gemma2",
+                                    .gemma = true});
+  o.hidden_act = read_activation(f, "hidden_activation", "gelu_pytorch_tanh");
+  o.qkv_bias = o.output_bias = f.flag("attention_bias", false);
+  const double wide = f.number("query_pre_attn_scalar", 256);
+  if (!(wide > 0)) f.refuse("query_pre_attn_scalar", "is not above 0");
+  o.attention_scale = 1 / std::sqrt(wide);
+  o.attention_cap = f.number("attn_logit_softcapping", f.is_null("attn_logit_softcapping") ? 0 : 50);
+  o.logit_cap = f.number("final_logit_softcapping", f.is_null("final_logit_softcapping") ? 0 : 30);
+  const std::int64_t window = f.count("sliding_window", f.is_null("sliding_window") ? 0 : 4096);
+  read_windows(f, o, window, 0);
+  if (f.has("layer_types")) return o;
+  for (std::size_t i = 1; i < o.windows.size(); i += 2) o.windows[i] = 0;
   return o;
 }
 
@@ -381,16 +302,7 @@ constexpr Family kFamilies[] = {
     {"Qwen2ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen2>, "vocab_size"},
     {"Qwen3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_qwen3>, "vocab_size"},
     {"Phi3ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_phi3>, "vocab_size"},
-    {"ViTModel", images, values, made<HFViTModel, read_hf_vit>, {}, "num_channels", {}, "ViTForImageClassification"},
-    {"DeiTModel", images, values, made<HFViTModel, read_deit>, {}, "num_channels"},
-    {"DeiTForImageClassification", images, classes, made<DeiTForImageClassification, read_deit>, "num_labels",
-     "num_channels"},
-    {"DeiTForImageClassificationWithTeacher", images, classes, made<DeiTForImageClassificationWithTeacher, read_deit>,
-     "num_labels", "num_channels"},
-    {"ConvNextV2ForImageClassification", images, classes, made<ConvNextV2ForImageClassification, read_convnextv2>,
-     "num_labels", "num_channels"},
-    {"ViTForImageClassification", images, classes, made<HFViTForImageClassification, read_hf_vit>, "num_labels",
-     "num_channels"},
+    {"Gemma2ForCausalLM", tokens, next_token, made<LlamaForCausalLM, read_gemma2>, "vocab_size"},
 };
 
 }  // namespace

@@ -37,6 +37,8 @@ namespace detail {
 
 std::span<const Family> image_families();
 std::span<const Family> language_families();
+std::span<const Family> hf_image_families();
+std::span<const Family> pair_families();
 std::span<const Family> small_families();
 
 /// Reads the fields, has the rest refused, makes the model.

@@ -1,5 +1,6 @@
 #include "zoo/from_folder.h"
 
+#include <charconv>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -23,7 +24,10 @@ using core::ErrorCode;
 constexpr std::pair<std::string_view, std::string_view> kUsualHeads[] = {
     {"gpt2", "GPT2LMHeadModel"},
     {"bert", "BertModel"},
+    {"beit", "BeitForImageClassification"},
     {"deit", "DeiTForImageClassification"},
+    {"dinov2", "Dinov2Model"},
+    {"mobilevit", "MobileViTForImageClassification"},
     {"convnextv2", "ConvNextV2ForImageClassification"},
     {"roberta", "RobertaModel"},
     {"distilbert", "DistilBertModel"},
@@ -33,7 +37,13 @@ constexpr std::pair<std::string_view, std::string_view> kUsualHeads[] = {
     {"qwen2", "Qwen2ForCausalLM"},
     {"qwen3", "Qwen3ForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},
+    {"gemma2", "Gemma2ForCausalLM"},
     {"vit", "ViTForImageClassification"},
+    {"clip", "CLIPModel"},
+    {"clip_text_model", "CLIPTextModel"},
+    {"clip_vision_model", "CLIPVisionModel"},
+    {"whisper", "WhisperForConditionalGeneration"},
+    {"t5", "T5ForConditionalGeneration"},
 };
 
 [[noreturn]] void refuse_family(const std::string& name) {
@@ -77,6 +87,15 @@ FolderConfig config_in(const Config& file) {
   const Family* family = find_family(name);
   if (family == nullptr) refuse_family(name.empty() ? type : name);
   return {family, file};
+}
+
+/// T5's first release has its head share the table of tokens, the next a head of its own, and config.json of newer
+/// releases does not tell the two apart: the weights do.
+void add_what_weights_say(const Family& family, const ckpt::Checkpoint& weights, Config& config) {
+  if (family.name != "T5ForConditionalGeneration" || config.has("own_lm_head")) return;
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(weights.root)) {
+    if (named.name == "lm_head.weight") config.set("own_lm_head", "true");
+  }
 }
 
 /// The floating dtype that most bytes of the weights have.
@@ -133,6 +152,22 @@ FolderConfig folder_config(const std::filesystem::path& folder) {
   });
 }
 
+std::vector<std::string> class_names(const Config& config) {
+  const std::string* json = config.json_of("id2label");
+  if (json == nullptr) return {};
+  const auto document = ckpt::JsonDocument::parse(std::string_view(*json), {.what = "field 'id2label'"});
+  if (!document.root().is(ckpt::JsonView::Kind::object)) return {};
+  const auto members = document.root().members();
+  std::vector<std::string> names(members.size());
+  for (const auto& [number, name] : members) {  // no number is there twice, so that each name is set
+    std::size_t at = 0;
+    std::from_chars(number.data(), number.data() + number.size(), at);
+    if (at >= names.size() || std::to_string(at) != number || !name.is(ckpt::JsonView::Kind::text)) return {};
+    names[at] = name.as_text();
+  }
+  return names;
+}
+
 core::DType folder_dtype(const std::filesystem::path& folder) {
   return dtype_of(ckpt::open(folder, {.foreign_objects = true}));
 }
@@ -145,7 +180,9 @@ FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions
     made.config = said.config.with(options.config);
     ckpt::OpenOptions open = options.load.open;
     open.foreign_objects = true;
-    made.dtype = options.dtype ? *options.dtype : dtype_of(ckpt::open(folder, open));
+    const ckpt::Checkpoint weights = ckpt::open(folder, open);
+    made.dtype = options.dtype ? *options.dtype : dtype_of(weights);
+    add_what_weights_say(*made.family, weights, made.config);
     check_memory(*made.family, made.config, made.dtype);
     {
       const MadeAs scope{made.dtype};

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "libcore/base/dtype.h"
 #include "zoo/config.h"
@@ -27,6 +28,10 @@ struct FolderConfig {
 /// timm's "architecture", or "family": the name of a family or a known model, whose fields lie beside it. Errors: those
 /// of Config::read(); Error(unsupported) for a family that is not here, naming it.
 FolderConfig folder_config(const std::filesystem::path& folder);
+
+/// Names of classes by their numbers ("id2label"); none where the fields have none, or not one for each number from 0.
+/// Errors: Error(corrupt) for what is no JSON.
+std::vector<std::string> class_names(const Config& config);
 
 /// The floating dtype that most of the folder's weights have. Errors: those of ckpt::open().
 core::DType folder_dtype(const std::filesystem::path& folder);

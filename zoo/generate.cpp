@@ -257,9 +257,12 @@ Ids generate(core::Module& model, const Ids& prompt, const GenerateOptions& opti
   check_options(options);
   if (prompt.empty()) throw Error(ErrorCode::usage, "there is no token to go on from");
   core::NoGradGuard no_grad;
-  Decoder decoder(model);
-  if (options.beams == 1) return one_by_one(decoder, prompt, options, stop, on_token);
-  Ids added = BeamSearch(decoder, prompt, options, stop).run();
+  const bool about = dynamic_cast<EncoderDecoder*>(&model) != nullptr;
+  if (about && options.begin.empty()) throw Error(ErrorCode::usage, "there is no token to begin with");
+  Decoder decoder(model, about ? tokens_of({prompt}).to(options.device) : Tensor());
+  const Ids& text = about ? options.begin : prompt;
+  if (options.beams == 1) return one_by_one(decoder, text, options, stop, on_token);
+  Ids added = BeamSearch(decoder, text, options, stop).run();
   if (on_token) std::for_each(added.begin(), added.end(), on_token);
   return added;
 }

@@ -24,7 +24,9 @@ struct GenerateOptions {
   std::int64_t beams = 1;
   double length_penalty = 1;       ///< of beams: their score is divided by their length to the power of it
   std::vector<std::int64_t> ends;  ///< tokens that end a text; they are part of it
-  core::Device device = {};        ///< where the model is
+  /// With which an EncoderDecoder (decoder.h) begins what it writes about the prompt; at least one.
+  std::vector<std::int64_t> begin = {0};
+  core::Device device = {};  ///< where the model is
 };
 
 /// Asked after each token, with all that were added; true ends the text there. Of beams, asked of each.
@@ -35,8 +37,8 @@ using OnToken = std::function<void(std::int64_t token)>;
 /// Error(usage) for options outside their range, and for sampling with beams.
 void check_options(const GenerateOptions& options);
 
-/// The added tokens. Errors: Error(usage) for an empty prompt, options outside their range, sampling with beams, and
-/// models that continue no texts.
+/// The added tokens; of an EncoderDecoder what it writes about the prompt. Errors: Error(usage) for an empty prompt,
+/// options outside their range, sampling with beams, and models that continue no texts.
 std::vector<std::int64_t> generate(core::Module& model, const std::vector<std::int64_t>& prompt,
                                    const GenerateOptions& options, const StopAfter& stop = {},
                                    const OnToken& on_token = {});

@@ -1,5 +1,6 @@
 #include "zoo/hf_vit.h"
 
+#include <cmath>
 #include <vector>
 
 #include "libcore/module/init.h"
@@ -7,6 +8,7 @@
 #include "libcore/ops/dropout.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
+#include "libcore/ops/resize.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
@@ -62,48 +64,37 @@ Tensor ViTEmbeddings::forward(const Tensor& x) {  // (n, c, size, size)
   return dropout(core::cat(parts, 1) + position_embeddings);
 }
 
-struct ViTAttention : core::ModuleOf<ViTAttention> {
-  std::string kind;
-  std::int64_t heads;
-  double dropout;
-  Linear q_proj, k_proj, v_proj, o_proj;
+Tensor resized_positions(const Tensor& positions, std::int64_t rows, std::int64_t columns) {
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(positions.size(1) - 1))));
+  if (rows == side && columns == side) return positions;
+  Tensor image = positions.slice(1, 1, positions.size(1)).reshape({1, side, side, -1}).permute({0, 3, 1, 2});
+  image = core::interpolate(image.to(core::DType::f32),
+                            {.size = {rows, columns}, .mode = "bicubic", .align_corners = false});
+  const Tensor rest = image.to(positions.dtype()).permute({0, 2, 3, 1}).reshape({1, rows * columns, -1});
+  return core::cat({positions.slice(1, 0, 1), rest}, 1);
+}
 
-  explicit ViTAttention(const HFViTOptions& o)
-      : kind(o.kind),
-        heads(o.num_attention_heads),
-        dropout(o.attention_dropout),
-        q_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
-        k_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
-        v_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
-        o_proj(o.hidden_size, o.hidden_size) {}
-  std::string class_name() const override { return kind + "Attention"; }
-  void members(core::Members& m) override {
-    m.child("q_proj", q_proj).child("k_proj", k_proj).child("v_proj", v_proj).child("o_proj", o_proj);
-  }
-  Tensor forward(const Tensor& x) {
-    Tensor q = detail::split_heads(q_proj(x), heads), k = detail::split_heads(k_proj(x), heads);
-    Tensor v = detail::split_heads(v_proj(x), heads);
-    const double p = is_training() ? dropout : 0.0;
-    return o_proj(detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.dropout = p})));
-  }
-};
+ViTAttention::ViTAttention(const HFViTOptions& o)
+    : kind(o.kind),
+      heads(o.num_attention_heads),
+      dropout(o.attention_dropout),
+      q_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
+      k_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias && o.key_bias}),
+      v_proj(o.hidden_size, o.hidden_size, {.bias = o.qkv_bias}),
+      o_proj(o.hidden_size, o.hidden_size) {}
 
-struct ViTMLP : core::ModuleOf<ViTMLP> {
-  std::string kind;
-  std::shared_ptr<core::Module> activation_fn;
-  Linear fc1, fc2;
+Tensor ViTAttention::forward(const Tensor& x, const Tensor& bias) {
+  Tensor q = detail::split_heads(q_proj(x), heads), k = detail::split_heads(k_proj(x), heads);
+  Tensor v = detail::split_heads(v_proj(x), heads);
+  const double p = is_training() ? dropout : 0.0;
+  return o_proj(detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.mask = bias, .dropout = p})));
+}
 
-  explicit ViTMLP(const HFViTOptions& o)
-      : kind(o.kind),
-        activation_fn(detail::text_activation(o.hidden_act)),
-        fc1(o.hidden_size, o.intermediate_size),
-        fc2(o.intermediate_size, o.hidden_size) {}
-  std::string class_name() const override { return kind + "MLP"; }
-  void members(core::Members& m) override {
-    m.child("activation_fn", activation_fn).child("fc1", fc1).child("fc2", fc2);
-  }
-  Tensor forward(const Tensor& x) { return fc2(activation_fn->call(fc1(x))); }
-};
+ViTMLP::ViTMLP(const HFViTOptions& o)
+    : kind(o.kind),
+      activation_fn(detail::text_activation(o.hidden_act)),
+      fc1(o.hidden_size, o.intermediate_size),
+      fc2(o.intermediate_size, o.hidden_size) {}
 
 /// (n, tokens, hidden) -> the same.
 struct ViTLayer : core::ModuleOf<ViTLayer> {

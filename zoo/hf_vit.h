@@ -1,7 +1,8 @@
 #pragma once
 // The vision transformer of vit.h under Hugging Face's names, alone and with a classifier; and DeiT, which has a second
-// token that learns from a teacher. Sources: Dosovitskiy et al. 2020; Touvron et al. 2020. Thread safety: as
-// core::Module. Use: zoo::HFViTForImageClassification net({.num_labels = 10}); core::Tensor logits = net(images);
+// token that learns from a teacher; and what others have of them. Sources: Dosovitskiy et al. 2020; Touvron et al.
+// 2020. Thread safety: as core::Module. Use: zoo::HFViTForImageClassification net({.num_labels = 10}); core::Tensor
+// logits = net(images);
 
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,7 @@ struct HFViTOptions {
   std::string hidden_act = "gelu";
   double layer_norm_eps = 1e-12;
   bool qkv_bias = true;
+  bool key_bias = true;  ///< of qkv_bias, for keys too
   double dropout = 0;
   double attention_dropout = 0;
   std::int64_t pooler_size = 0;  ///< of the pooler's output; 0: hidden_size
@@ -58,6 +60,36 @@ struct ViTEmbeddings : core::ModuleOf<ViTEmbeddings> {
   std::string class_name() const override { return kind + "Embeddings"; }
   void members(core::Members& m) override;
   core::Tensor forward(const core::Tensor& x);
+};
+
+/// (1, 1 + side * side, hidden) -> (1, 1 + rows * columns, hidden): positions of so many patches, between those that
+/// were learnt, as cubic interpolation in f32 gives them; the first one is not a patch's.
+core::Tensor resized_positions(const core::Tensor& positions, std::int64_t rows, std::int64_t columns);
+
+struct ViTAttention : core::ModuleOf<ViTAttention> {
+  std::string kind;
+  std::int64_t heads;
+  double dropout;
+  core::Linear q_proj, k_proj, v_proj, o_proj;
+  explicit ViTAttention(const HFViTOptions& o);
+  std::string class_name() const override { return kind + "Attention"; }
+  void members(core::Members& m) override {
+    m.child("q_proj", q_proj).child("k_proj", k_proj).child("v_proj", v_proj).child("o_proj", o_proj);
+  }
+  /// (n, tokens, hidden) -> the same; `bias` (1, heads, tokens, tokens), where there is one, is added to the scores.
+  core::Tensor forward(const core::Tensor& x, const core::Tensor& bias = {});
+};
+
+struct ViTMLP : core::ModuleOf<ViTMLP> {
+  std::string kind;
+  std::shared_ptr<core::Module> activation_fn;
+  core::Linear fc1, fc2;
+  explicit ViTMLP(const HFViTOptions& o);
+  std::string class_name() const override { return kind + "MLP"; }
+  void members(core::Members& m) override {
+    m.child("activation_fn", activation_fn).child("fc1", fc1).child("fc2", fc2);
+  }
+  core::Tensor forward(const core::Tensor& x) { return fc2(activation_fn->call(fc1(x))); }
 };
 
 struct ViTPooler : core::ModuleOf<ViTPooler> {

@@ -1,6 +1,8 @@
 #include "zoo/language_blocks.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "libcore/module/activation.h"
 #include "libcore/module/embedding.h"
@@ -8,11 +10,16 @@
 #include "libcore/module/linear.h"
 #include "libcore/ops/attention.h"
 #include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
 #include "libcore/ops/copy.h"
+#include "libcore/ops/dropout.h"
 #include "libcore/ops/embedding.h"
+#include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/number_limits.h"
 #include "libcore/tensor/tensor.h"
 
 namespace zoo::detail {
@@ -56,39 +63,118 @@ Tensor seen(std::int64_t now, std::int64_t all, std::int64_t window, core::Devic
   return window > 0 ? core::triu(mask, before - window + 1) : mask;
 }
 
+/// In steps, since the scores are changed between: in f32 from there on, as the reference does.
+Tensor capped_attention(const Heads& heads, const CausalOptions& options, const Tensor& mask) {
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(heads.queries.size(3)));
+  Tensor scores = capped(core::matmul(heads.queries, heads.keys.transpose(2, 3)) * scale, options.cap);
+  const core::DType dtype = scores.dtype();
+  if (dtype != core::DType::f64) scores = scores.to(core::DType::f32);
+  Tensor hidden = core::masked_fill(scores, core::logical_not(mask), -std::numeric_limits<double>::infinity());
+  return core::matmul(core::dropout(core::softmax(hidden, -1).to(dtype), options.dropout), heads.values);
+}
+
 }  // namespace
+
+Tensor capped(const Tensor& x, double cap) {
+  return cap == 0 ? x : core::tanh(x / cap) * cap;
+}
 
 Tensor causal_attention(const Heads& heads, const CausalOptions& options, DecoderCache::Layer* cache) {
   const std::int64_t before = cache == nullptr ? 0 : cache->length, now = heads.queries.size(2), all = before + now;
   core::AttentionOptions how{.dropout = options.dropout, .is_causal = before == 0};
   if (options.scale != 0) how.scale = options.scale;
   const bool narrow = options.window > 0 && all > options.window;
-  if (narrow || (before > 0 && now > 1)) {
+  if (options.cap != 0 || options.bias.defined() || narrow || (before > 0 && now > 1)) {
     how.is_causal = false;
     how.mask = seen(now, all, options.window, heads.queries.device());
   }
-  if (cache == nullptr) return core::scaled_dot_product_attention(heads.queries, heads.keys, heads.values, how);
-  cache->keys = with_more(cache->keys, before, heads.keys);
-  cache->values = with_more(cache->values, before, heads.values);
-  cache->length = all;
-  return core::scaled_dot_product_attention(heads.queries, cache->keys.slice(2, 0, all), cache->values.slice(2, 0, all),
-                                            how);
+  if (options.bias.defined()) {
+    how.mask = core::masked_fill(options.bias, core::logical_not(how.mask), -std::numeric_limits<double>::infinity());
+  }
+  Heads read = heads;
+  if (cache != nullptr) {
+    cache->keys = with_more(cache->keys, before, heads.keys);
+    cache->values = with_more(cache->values, before, heads.values);
+    cache->length = all;
+    read.keys = cache->keys.slice(2, 0, all);
+    read.values = cache->values.slice(2, 0, all);
+  }
+  if (options.cap != 0) return capped_attention(read, options, how.mask);
+  return core::scaled_dot_product_attention(read.queries, read.keys, read.values, how);
+}
+
+Tensor cross_attention(const Tensor& queries, const std::function<Heads()>& make, const CausalOptions& options,
+                       DecoderCache::Layer* cache) {
+  core::AttentionOptions how{.dropout = options.dropout};
+  if (options.scale != 0) how.scale = options.scale;
+  if (cache == nullptr) {
+    const Heads read = make();
+    return core::scaled_dot_product_attention(queries, read.keys, read.values, how);
+  }
+  if (!cache->keys.defined()) {
+    const Heads read = make();
+    *cache = {read.keys, read.values, read.keys.size(2)};
+  }
+  return core::scaled_dot_product_attention(queries, cache->keys, cache->values, how);
+}
+
+HeadsAttention::HeadsAttention(HeadsAttentionOptions o)
+    : options(std::move(o)),
+      k_proj(options.width, options.width, {.bias = options.key_bias}),
+      v_proj(options.width, options.width),
+      q_proj(options.width, options.width),
+      out_proj(options.width, options.width) {}
+
+Tensor HeadsAttention::causal(const Tensor& x, DecoderCache::Layer* cache) {
+  const Heads parts{split_heads(q_proj(x), options.heads), split_heads(k_proj(x), options.heads),
+                    split_heads(v_proj(x), options.heads)};
+  return out_proj(join_heads(causal_attention(parts, how(), cache)));
+}
+
+Tensor HeadsAttention::across(const Tensor& x, const Tensor& states, DecoderCache::Layer* cache) {
+  const auto make = [&] {
+    return Heads{{}, split_heads(k_proj(states), options.heads), split_heads(v_proj(states), options.heads)};
+  };
+  return out_proj(join_heads(cross_attention(split_heads(q_proj(x), options.heads), make, how(), cache)));
+}
+
+Tensor QuickGELUActivation::forward(const Tensor& x) const {
+  return x * core::sigmoid(x * 1.702);
 }
 
 std::shared_ptr<core::Module> text_activation(std::string_view name) {
   if (name == "gelu") return std::make_shared<GELUActivation>();
   if (name == "gelu_new") return std::make_shared<NewGELUActivation>();
   if (name == "gelu_pytorch_tanh") return std::make_shared<GELUTanh>();
+  if (name == "quick_gelu") return std::make_shared<QuickGELUActivation>();
   if (name == "silu") return std::make_shared<SiLUActivation>();
   if (name == "swish") return std::make_shared<core::SiLU>();
   if (name == "tanh") return std::make_shared<core::Tanh>();
   return std::make_shared<core::ReLU>();
 }
 
+namespace {
+
+DecoderCache::Layer* at(std::vector<DecoderCache::Layer>& layers, std::size_t layer) {
+  if (layers.size() <= layer) layers.resize(layer + 1);
+  return &layers[layer];
+}
+
+}  // namespace
+
+Tensor bias_of_mask(const Tensor& mask, core::DType dtype) {
+  if (!mask.defined()) return {};
+  const Tensor hidden = core::eq(mask, core::Scalar(0)).unsqueeze(1).unsqueeze(1);
+  return core::masked_fill(core::zeros(hidden.sizes(), {.dtype = dtype, .device = mask.device()}), hidden,
+                           core::finfo(dtype).min);
+}
+
 DecoderCache::Layer* layer_of(DecoderCache* cache, std::size_t layer) {
-  if (cache == nullptr) return nullptr;
-  if (cache->layers.size() <= layer) cache->layers.resize(layer + 1);
-  return &cache->layers[layer];
+  return cache == nullptr ? nullptr : at(cache->layers, layer);
+}
+
+DecoderCache::Layer* source_of(DecoderCache* cache, std::size_t layer) {
+  return cache == nullptr ? nullptr : at(cache->sources, layer);
 }
 
 core::EmbeddingOptions padded_by(std::int64_t pad) {

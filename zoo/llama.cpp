@@ -7,6 +7,7 @@
 
 #include "libcore/base/text.h"
 #include "libcore/module/dropout.h"
+#include "libcore/module/init.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/join.h"
@@ -22,6 +23,29 @@ using core::Linear;
 using core::Tensor;
 
 namespace llama {
+
+LlamaRMSNorm::LlamaRMSNorm(std::int64_t width, const LlamaOptions& o)
+    : kind(o.kind), about_one(o.gemma), norm({width}, {.eps = o.rms_norm_eps}) {
+  if (about_one) core::init::zeros_(norm.weight);
+}
+
+Tensor LlamaRMSNorm::forward(const Tensor& x) const {
+  if (!about_one) return norm.forward(x);
+  const core::DType wide = x.dtype() == core::DType::f64 ? x.dtype() : core::DType::f32;
+  const Tensor scale = norm.weight.to(wide) + 1;
+  return core::rms_norm(x.to(wide), norm.normalized_shape, {.weight = scale, .eps = norm.options.eps}).to(x.dtype());
+}
+
+LlamaEmbedding::LlamaEmbedding(const LlamaOptions& o)
+    : ModuleOf(o.vocab_size, o.hidden_size, detail::padded_by(o.pad_token_id)), scaled(o.gemma) {}
+
+Tensor LlamaEmbedding::forward(const Tensor& tokens) const {
+  Tensor x = core::Embedding::forward(tokens);
+  if (!scaled) return x;
+  // The factor is rounded to the dtype of the weights, as the reference has it.
+  const double root = std::sqrt(static_cast<double>(embedding_dim));
+  return x * core::full({}, root, {.dtype = x.dtype(), .device = x.device()});
+}
 
 std::string LlamaRMSNorm::extra_repr() const {
   return "(" + std::to_string(norm.normalized_shape[0]) + ",), eps=" + core::python_float(*norm.options.eps);
@@ -73,7 +97,8 @@ Tensor turned(const Tensor& x, const Angles& angles) {
 
 struct LlamaAttention : core::ModuleOf<LlamaAttention> {
   std::string kind;
-  std::int64_t heads, groups, width, window;  ///< width: of a head
+  std::int64_t heads, groups, width;  ///< width: of a head
+  detail::CausalOptions seeing;
   std::shared_ptr<Linear> q_proj, k_proj, v_proj, qkv_proj;
   Linear o_proj;
   std::shared_ptr<LlamaRMSNorm> q_norm, k_norm;
@@ -83,7 +108,9 @@ struct LlamaAttention : core::ModuleOf<LlamaAttention> {
         heads(o.num_attention_heads),
         groups(o.num_key_value_heads),
         width(o.head_width()),
-        window(o.windows.empty() ? 0 : o.windows.at(static_cast<std::size_t>(layer))),
+        seeing{.scale = o.attention_scale,
+               .window = o.windows.empty() ? 0 : o.windows.at(static_cast<std::size_t>(layer)),
+               .cap = o.attention_cap},
         o_proj(heads * width, o.hidden_size, {.bias = o.output_bias}) {
     auto projection = [&](std::int64_t out) {
       return std::make_shared<Linear>(o.hidden_size, out * width, core::LinearOptions{.bias = o.qkv_bias});
@@ -115,7 +142,7 @@ struct LlamaAttention : core::ModuleOf<LlamaAttention> {
       parts.keys = core::repeat_interleave(parts.keys, heads / groups, 1);
       parts.values = core::repeat_interleave(parts.values, heads / groups, 1);
     }
-    return o_proj(detail::join_heads(detail::causal_attention(parts, {.window = window}, cache)));
+    return o_proj(detail::join_heads(detail::causal_attention(parts, seeing, cache)));
   }
 
  private:
@@ -172,6 +199,7 @@ struct LlamaDecoderLayer : core::ModuleOf<LlamaDecoderLayer> {
   LlamaAttention self_attn;
   LlamaMLP mlp;
   LlamaRMSNorm input_layernorm, post_attention_layernorm;
+  std::shared_ptr<LlamaRMSNorm> pre_feedforward_layernorm, post_feedforward_layernorm;  ///< of Gemma
   std::shared_ptr<core::Dropout> resid_attn_dropout, resid_mlp_dropout;
 
   LlamaDecoderLayer(const LlamaOptions& o, std::int64_t layer)
@@ -180,6 +208,10 @@ struct LlamaDecoderLayer : core::ModuleOf<LlamaDecoderLayer> {
         mlp(o),
         input_layernorm(o.hidden_size, o),
         post_attention_layernorm(o.hidden_size, o) {
+    if (o.gemma) {
+      pre_feedforward_layernorm = std::make_shared<LlamaRMSNorm>(o.hidden_size, o);
+      post_feedforward_layernorm = std::make_shared<LlamaRMSNorm>(o.hidden_size, o);
+    }
     if (!o.fused) return;
     resid_attn_dropout = std::make_shared<core::Dropout>(o.resid_pdrop);
     resid_mlp_dropout = std::make_shared<core::Dropout>(o.resid_pdrop);
@@ -188,10 +220,18 @@ struct LlamaDecoderLayer : core::ModuleOf<LlamaDecoderLayer> {
   void members(core::Members& m) override {
     m.child("self_attn", self_attn).child("mlp", mlp).child("input_layernorm", input_layernorm);
     m.child("post_attention_layernorm", post_attention_layernorm);
+    if (pre_feedforward_layernorm) {
+      m.child("pre_feedforward_layernorm", pre_feedforward_layernorm);
+      m.child("post_feedforward_layernorm", post_feedforward_layernorm);
+    }
     if (!resid_attn_dropout) return;
     m.child("resid_attn_dropout", resid_attn_dropout).child("resid_mlp_dropout", resid_mlp_dropout);
   }
   Tensor forward(const Tensor& x, const Angles& angles, DecoderCache::Layer* cache) {
+    if (pre_feedforward_layernorm) {
+      Tensor h = x + post_attention_layernorm(self_attn(input_layernorm(x), angles, cache));
+      return h + (*post_feedforward_layernorm)(mlp((*pre_feedforward_layernorm)(h)));
+    }
     auto dropped = [](const std::shared_ptr<core::Dropout>& dropout, const Tensor& y) {
       return dropout ? (*dropout)(y) : y;
     };
@@ -203,10 +243,7 @@ struct LlamaDecoderLayer : core::ModuleOf<LlamaDecoderLayer> {
 }  // namespace llama
 
 LlamaModel::LlamaModel(const LlamaOptions& o)
-    : embed_tokens(o.vocab_size, o.hidden_size, detail::padded_by(o.pad_token_id)),
-      norm(o.hidden_size, o),
-      rotary_emb(o.rotary, o.head_width(), o.kind),
-      kind(o.kind) {
+    : embed_tokens(o), norm(o.hidden_size, o), rotary_emb(o.rotary, o.head_width(), o.kind), kind(o.kind) {
   for (std::int64_t i = 0; i < o.num_hidden_layers; ++i) layers.push_back(llama::LlamaDecoderLayer(o, i));
   detail::init_language(*this, 0.02);
 }
@@ -227,12 +264,16 @@ Tensor LlamaModel::run(const Tensor& tokens, DecoderCache* cache) {  // (n, t)
 }
 
 LlamaForCausalLM::LlamaForCausalLM(const LlamaOptions& o)
-    : model(o), lm_head(o.hidden_size, o.vocab_size, {.bias = false}) {
+    : model(o), lm_head(o.hidden_size, o.vocab_size, {.bias = false}), logit_cap(o.logit_cap) {
   if (o.tie_word_embeddings) {
     lm_head.weight = model.embed_tokens.weight;
   } else {
     detail::init_language(lm_head, 0.02);
   }
+}
+
+Tensor LlamaForCausalLM::logits_of(const Tensor& states) {
+  return detail::capped(lm_head(states), logit_cap);
 }
 
 }  // namespace zoo

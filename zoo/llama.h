@@ -1,7 +1,7 @@
 #pragma once
 // A Llama-style decoder under Hugging Face's names: rotary positions, grouped queries, RMS norms, gated SiLU; and those
-// that differ from it in details alone: Mistral, Qwen2, Qwen3, Phi-3. Source: Touvron et al. 2023. Thread safety: as
-// core::Module. Use: zoo::LlamaForCausalLM net({.vocab_size = 32000}); core::Tensor logits = net(tokens);
+// that differ from it in details alone: Mistral, Qwen2, Qwen3, Phi-3, Gemma 2. Source: Touvron et al. 2023. Thread
+// safety: as core::Module. Use: zoo::LlamaForCausalLM net({.vocab_size = 32000}); core::Tensor logits = net(tokens);
 
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ struct RotaryOptions {
   std::int64_t original_max_position_embeddings = 8192;  ///< of "llama3"
 };
 
-/// Those of Llama; Mistral, Qwen2, Qwen3 and Phi-3 differ in what is below `kind`.
+/// Those of Llama; Mistral, Qwen2, Qwen3, Phi-3 and Gemma 2 differ in what is below `kind`.
 struct LlamaOptions {
   std::int64_t vocab_size = 32000;
   std::int64_t hidden_size = 4096;
@@ -49,6 +49,12 @@ struct LlamaOptions {
   /// How many positions each layer's tokens see, themselves among them; 0: all before. Empty: 0 for every layer.
   std::vector<std::int64_t> windows = {};
   double resid_pdrop = 0;  ///< of fused models, which have dropouts
+  /// As Gemma: vectors of tokens are multiplied by the root of their width, norms by 1 + weight, and what attention and
+  /// MLP give is normalised too.
+  bool gemma = false;
+  double attention_scale = 0;  ///< of the scores; 0: 1 / sqrt(head width)
+  double attention_cap = 0;    ///< scores stay between -cap and cap; 0: any
+  double logit_cap = 0;        ///< logits do; 0: any
 
   std::int64_t head_width() const { return head_dim != 0 ? head_dim : hidden_size / num_attention_heads; }
 };
@@ -58,12 +64,21 @@ namespace llama {
 /// Prints its eps alone.
 struct LlamaRMSNorm : core::ModuleOf<LlamaRMSNorm> {
   std::string kind;
+  bool about_one;  ///< multiplies by 1 + weight
   core::RMSNorm norm;
-  LlamaRMSNorm(std::int64_t width, const LlamaOptions& o) : kind(o.kind), norm({width}, {.eps = o.rms_norm_eps}) {}
+  LlamaRMSNorm(std::int64_t width, const LlamaOptions& o);
   std::string class_name() const override { return kind + "RMSNorm"; }
   void members(core::Members& m) override { norm.members(m); }
   std::string extra_repr() const override;
-  core::Tensor forward(const core::Tensor& x) const { return norm.forward(x); }
+  core::Tensor forward(const core::Tensor& x) const;
+};
+
+/// Multiplied by the root of their width where the options say so.
+struct LlamaEmbedding : core::ModuleOf<LlamaEmbedding, core::Embedding> {
+  bool scaled;
+  explicit LlamaEmbedding(const LlamaOptions& o);
+  std::string class_name() const override { return scaled ? "Gemma2TextScaledWordEmbedding" : "Embedding"; }
+  core::Tensor forward(const core::Tensor& tokens) const;
 };
 
 /// The angles by which queries and keys are turned.
@@ -88,7 +103,7 @@ core::Tensor turned(const core::Tensor& x, const Angles& angles);
 }  // namespace llama
 
 struct LlamaModel : core::ModuleOf<LlamaModel> {
-  core::Embedding embed_tokens;
+  llama::LlamaEmbedding embed_tokens;
   core::ModuleList layers;
   llama::LlamaRMSNorm norm;
   llama::LlamaRotaryEmbedding rotary_emb;
@@ -109,14 +124,18 @@ struct LlamaModel : core::ModuleOf<LlamaModel> {
 struct LlamaForCausalLM : core::ModuleOf<LlamaForCausalLM> {
   LlamaModel model;
   core::Linear lm_head;
+  double logit_cap;
 
   explicit LlamaForCausalLM(const LlamaOptions& o);
   std::string class_name() const override { return model.kind + "ForCausalLM"; }
   void members(core::Members& m) override { m.child("model", model).child("lm_head", lm_head); }
   /// tokens (n, t), int64 -> logits of the next token (n, t, vocab_size).
-  core::Tensor forward(const core::Tensor& tokens) { return lm_head(model(tokens)); }
+  core::Tensor forward(const core::Tensor& tokens) { return logits_of(model(tokens)); }
   /// The same for tokens that follow those in the cache.
-  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache) { return lm_head(model(tokens, cache)); }
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache) { return logits_of(model(tokens, cache)); }
+
+ private:
+  core::Tensor logits_of(const core::Tensor& states);
 };
 
 }  // namespace zoo

@@ -44,6 +44,7 @@ constexpr Row kRows[] = {
     {"Llama", "attention_bias", "layers.0.self_attn.q_proj.bias", kPresent},
     {"Llama", "mlp_bias", "layers.0.mlp.up_proj.bias", kPresent},
     {"Qwen3", "attention_bias", "layers.0.self_attn.q_proj.bias", kPresent},
+    {"Gemma2", "attention_bias", "layers.0.self_attn.q_proj.bias", kPresent},
     {"Qwen3", "head_dim", "layers.0.self_attn.q_norm.weight", 0},
     {"GPTNeoX", "hidden_size", "embed_in.weight", 1},
     {"GPTNeoX", "vocab_size", "embed_in.weight", 0},
@@ -59,6 +60,57 @@ constexpr Row kRows[] = {
     {"ViTFor", "num_labels", "classifier.weight", 0},
     {"DeiTForImageClassification", "num_labels", "classifier.weight", 0},
     {"DeiTForImageClassificationWithTeacher", "num_labels", "cls_classifier.weight", 0},
+    {"Dinov2", "hidden_size", "embeddings.patch_embeddings.projection.weight", 0},
+    {"Dinov2", "num_channels", "embeddings.patch_embeddings.projection.weight", 1},
+    {"Dinov2", "patch_size", "embeddings.patch_embeddings.projection.weight", 2},
+    {"Dinov2", "num_hidden_layers", "encoder.layer.#.attention.q_proj.weight", kLayers},
+    {"Dinov2", "qkv_bias", "encoder.layer.0.attention.q_proj.bias", kPresent},
+    {"Dinov2", "use_swiglu_ffn", "encoder.layer.0.mlp.gate_proj.weight", kPresent},
+    {"Dinov2", "use_mask_token", "embeddings.mask_token", kPresent},
+    {"Dinov2ForImageClassification", "num_labels", "classifier.weight", 0},
+    {"Beit", "hidden_size", "embeddings.patch_embeddings.projection.weight", 0},
+    {"Beit", "num_channels", "embeddings.patch_embeddings.projection.weight", 1},
+    {"Beit", "patch_size", "embeddings.patch_embeddings.projection.weight", 2},
+    {"Beit", "num_hidden_layers", "layers.#.attention.q_proj.weight", kLayers},
+    {"Beit", "intermediate_size", "layers.0.mlp.fc1.weight", 0},
+    {"Beit", "use_mask_token", "embeddings.mask_token", kPresent},
+    {"Beit", "use_absolute_position_embeddings", "embeddings.position_embeddings", kPresent},
+    {"Beit", "use_relative_position_bias", "layers.0.relative_position_bias.relative_position_bias_table", kPresent},
+    {"Beit", "use_shared_relative_position_bias", "shared_position_bias.relative_position_bias_table", kPresent},
+    {"BeitModel", "use_mean_pooling", "pooler.layernorm.weight", kPresent},
+    {"BeitForImageClassification", "use_mean_pooling", "pooler.layernorm.weight", kPresent},
+    {"BeitForImageClassification", "num_labels", "classifier.weight", 0},
+    {"BeitForMaskedImageModeling", "use_mean_pooling", "beit.layernorm.weight", kAbsent},
+    {"BeitForMaskedImageModeling", "vocab_size", "lm_head.weight", 0},
+    {"CLIPText", "hidden_size", "embeddings.token_embedding.weight", 1},
+    {"CLIPText", "vocab_size", "embeddings.token_embedding.weight", 0},
+    {"CLIPText", "max_position_embeddings", "embeddings.position_embedding.weight", 0},
+    {"CLIPTextModelWithProjection", "projection_dim", "text_projection.weight", 0},
+    {"CLIPVision", "hidden_size", "embeddings.patch_embedding.weight", 0},
+    {"CLIPVision", "num_channels", "embeddings.patch_embedding.weight", 1},
+    {"CLIPVision", "patch_size", "embeddings.patch_embedding.weight", 2},
+    {"CLIPVisionModelWithProjection", "projection_dim", "visual_projection.weight", 0},
+    {"CLIPText", "num_hidden_layers", "encoder.layers.#.mlp.fc1.weight", kLayers},
+    {"CLIPText", "intermediate_size", "encoder.layers.0.mlp.fc1.weight", 0},
+    {"CLIPVision", "num_hidden_layers", "encoder.layers.#.mlp.fc1.weight", kLayers},
+    {"CLIPVision", "intermediate_size", "encoder.layers.0.mlp.fc1.weight", 0},
+    {"Whisper", "d_model", "decoder.embed_tokens.weight", 1},
+    {"Whisper", "vocab_size", "decoder.embed_tokens.weight", 0},
+    {"Whisper", "num_mel_bins", "encoder.conv1.weight", 1},
+    {"Whisper", "encoder_layers", "encoder.layers.#.fc1.weight", kLayers},
+    {"Whisper", "encoder_ffn_dim", "encoder.layers.0.fc1.weight", 0},
+    {"Whisper", "decoder_layers", "decoder.layers.#.fc1.weight", kLayers},
+    {"Whisper", "decoder_ffn_dim", "decoder.layers.0.fc1.weight", 0},
+    {"Whisper", "max_source_positions", "encoder.embed_positions.weight", 0},
+    {"Whisper", "max_target_positions", "decoder.embed_positions.weight", 0},
+    {"T5", "d_model", "shared.weight", 1},
+    {"T5", "vocab_size", "shared.weight", 0},
+    {"T5", "num_layers", "encoder.block.#.layer.0.layer_norm.weight", kLayers},
+    {"T5", "d_ff", "encoder.block.0.layer.1.DenseReluDense.wo.weight", 1},
+    {"T5", "num_heads", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 1},
+    {"T5", "relative_attention_num_buckets", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 0},
+    {"T5ForConditionalGeneration", "num_decoder_layers", "decoder.block.#.layer.0.layer_norm.weight", kLayers},
+    {"T5ForConditionalGeneration", "own_lm_head", "lm_head.weight", kPresent},
     {"VisionTransformer", "hidden_dim", "conv_proj.weight", 0},
     {"VisionTransformer", "in_channels", "conv_proj.weight", 1},
     {"VisionTransformer", "patch_size", "conv_proj.weight", 2},
@@ -78,6 +130,11 @@ constexpr Row kRows[] = {
     {"SwinTransformer", "in_channels", "features.0.0.weight", 1},
     {"SwinTransformer", "patch_size", "features.0.0.weight", 2},
     {"SwinTransformer", "num_classes", "head.weight", 0},
+    {"UNet", "width", "inc.double_conv.0.weight", 0},
+    {"UNet", "n_channels", "inc.double_conv.0.weight", 1},
+    {"UNet", "n_classes", "outc.conv.weight", 0},
+    {"UNet", "bilinear", "up1.up.weight", kAbsent},
+    {"UNet", "conv_bias", "inc.double_conv.0.bias", kPresent},
     {"MLP", "inputs", "fc1.weight", 1},
     {"MLP", "hidden", "fc1.weight", 0},
     {"MLP", "classes", "fc2.weight", 0},
@@ -103,7 +160,7 @@ bool is_of(const Row& row, std::string_view family) {
 }
 
 constexpr std::string_view kDecoders[] = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
-                                          "Qwen3ForCausalLM", "Phi3ForCausalLM"};
+                                          "Qwen3ForCausalLM", "Phi3ForCausalLM",    "Gemma2ForCausalLM"};
 
 bool is_decoder(std::string_view family) {
   return std::find(std::begin(kDecoders), std::end(kDecoders), family) != std::end(kDecoders);
@@ -139,8 +196,10 @@ std::string said(const Row& row, const ShapeOf& shape_of) {
 
 /// The side of the image that so many positions of patches, beside `tokens` others, come from.
 void measure_image(Config& config, const core::Shape* positions, std::int64_t tokens, std::int64_t patch) {
-  if (positions == nullptr || positions->size() != 3 || (*positions)[1] <= tokens) return;
-  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>((*positions)[1] - tokens))));
+  if (positions == nullptr || positions->size() < 2) return;
+  const std::int64_t count = (*positions)[positions->size() - 2];
+  if (count <= tokens) return;
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(count - tokens))));
   if (side > 0 && patch <= 1 << 20) config.set("image_size", std::to_string(side * patch));
 }
 
@@ -232,9 +291,43 @@ void measure_heads(Config& config, const ShapeOf& shape_of) {
   config.set("num_key_value_heads", std::to_string(size_at(shape_of, "layers.0.self_attn.k_proj.weight", 0) / head));
 }
 
+/// Of T5, whose heads have a width of their own, and which has a gate or none.
+void measure_t5(Config& config, const ShapeOf& shape_of) {
+  const std::int64_t heads =
+      size_at(shape_of, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 1);
+  const std::int64_t wide = size_at(shape_of, "encoder.block.0.layer.0.SelfAttention.q.weight", 0);
+  if (heads > 0 && wide >= heads) config.set("d_kv", std::to_string(wide / heads));
+  const bool gated = shape_of("encoder.block.0.layer.1.DenseReluDense.wi_0.weight") != nullptr;
+  config.set("feed_forward_proj", gated ? "\"gated-gelu\"" : "\"relu\"");
+  config.set("scale_decoder_outputs", gated ? "false" : "true");
+}
+
 std::int64_t number_in(const Config& config, std::string_view field) {
   const std::string* json = config.json_of(field);
   return json == nullptr ? 0 : std::stoll(*json);
+}
+
+/// Of BEiT, whose tables of distances say how many patches and heads there are.
+void measure_beit(Config& config, const ShapeOf& shape_of, std::int64_t patch) {
+  config.set("layer_scale_init_value", shape_of("layers.0.lambda_1") != nullptr ? "0.1" : "0.0");
+  measure_image(config, shape_of("embeddings.position_embeddings"), 1, patch);
+  for (const char* key : {"layers.0.relative_position_bias.relative_position_bias_table",
+                          "shared_position_bias.relative_position_bias_table"}) {
+    const std::int64_t rows = size_at(shape_of, key, 0), heads = size_at(shape_of, key, 1);
+    if (rows < 4 || heads <= 0 || patch > 1 << 20) continue;
+    const auto wide = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(rows - 3))));
+    config.set("image_size", std::to_string((wide + 1) / 2 * patch));
+    config.set("num_attention_heads", std::to_string(heads));
+  }
+}
+
+/// Of DINOv2, whose gated layers have two thirds of the width that the ratio says, in whole eights.
+void measure_ratio(Config& config, const ShapeOf& shape_of) {
+  const std::int64_t width = number_in(config, "hidden_size");
+  const std::int64_t gate = size_at(shape_of, "encoder.layer.0.mlp.gate_proj.weight", 0);
+  const std::int64_t wide = gate > 0 ? gate * 3 / 2 : size_at(shape_of, "encoder.layer.0.mlp.fc1.weight", 0);
+  if (width <= 0 || wide < width) return;
+  config.set("mlp_ratio", std::to_string(wide / width));
 }
 
 void measure_rest(std::string_view family, Config& config, const ShapeOf& shape_of) {
@@ -243,9 +336,18 @@ void measure_rest(std::string_view family, Config& config, const ShapeOf& shape_
   if (family == "DenseNet") measure_densenet(config, shape_of);
   if (family == "ConvNeXt") measure_convnext(config, shape_of);
   if (family == "SwinTransformer") measure_swin(config, shape_of);
+  if (family.starts_with("T5")) measure_t5(config, shape_of);
   if (family == "Qwen3ForCausalLM") measure_heads(config, shape_of);
   if (family == "VisionTransformer") measure_image(config, shape_of("encoder.pos_embedding"), 1, patch);
   if (family.starts_with("ViT")) measure_image(config, shape_of("embeddings.position_embeddings"), 1, patch);
+  if (family.starts_with("Dinov2")) {
+    measure_image(config, shape_of("embeddings.position_embeddings"), 1, patch);
+    measure_ratio(config, shape_of);
+  }
+  if (family.starts_with("Beit")) measure_beit(config, shape_of, patch);
+  if (family.starts_with("CLIPVision")) {
+    measure_image(config, shape_of("embeddings.position_embedding.weight"), 1, patch);
+  }
   if (family.starts_with("DeiT")) measure_image(config, shape_of("embeddings.position_embeddings"), 2, patch);
 }
 
@@ -255,7 +357,9 @@ std::string_view heads_field(std::string_view family) {
   if (family == "VisionTransformer") return "num_heads";
   if (family.starts_with("GPT2") || family == "GPT") return "n_head";
   if (family.starts_with("DistilBert")) return "n_heads";
-  for (std::string_view start : {"Bert", "Roberta", "GPTNeoX", "ViT", "DeiT"}) {
+  if (family.starts_with("Whisper")) return "encoder_attention_heads";
+  for (std::string_view start :
+       {"Bert", "Roberta", "GPTNeoX", "ViT", "DeiT", "Dinov2", "Beit", "CLIPText", "CLIPVision"}) {
     if (family.starts_with(start)) return "num_attention_heads";
   }
   return is_decoder(family) ? "num_attention_heads" : "";
@@ -283,9 +387,11 @@ std::optional<Measured> measure(std::string_view family, const ShapeOf& shape_of
   measure_rest(family, measured.config, shape_of);
   const std::string heads(heads_field(family));
   if (!heads.empty() && !measured.config.has(heads)) measured.unsaid.push_back(heads);
+  if (family.starts_with("Whisper")) measured.unsaid.emplace_back("decoder_attention_heads");
   if (is_decoder(family)) {
     measured.unsaid.emplace_back("rms_norm_eps");
     measured.unsaid.emplace_back("rope_theta");
+    if (family == "Gemma2ForCausalLM") measured.unsaid.emplace_back("query_pre_attn_scalar");
   }
   return measured;
 }

@@ -59,6 +59,8 @@ constexpr Row kRows[] = {
     {"deeplabv3_resnet101", {.resize = 520, .crop = 0}},
     {"hf_vit_base", {.resize = 0, .crop = 224, .mean = kHalves.mean, .std = kHalves.std}},
     {"hf_vit_large", {.resize = 0, .crop = 224, .mean = kHalves.mean, .std = kHalves.std}},
+    {"beit_base", {.resize = 0, .crop = 224, .mean = kHalves.mean, .std = kHalves.std}},
+    {"dinov2_base", {.resize = 256, .crop = 224, .interpolation = kBicubic}},
     {"cifar_net", {.resize = 32, .crop = 32, .mean = kHalves.mean, .std = kHalves.std}},
     {"mnist_net", grey(28, 0.1307F, 0.3081F)},
     {"lenet5", grey(28)},
@@ -140,7 +142,11 @@ std::string describe(const Preprocessing& steps) {
   std::string text = steps.channels == 1 ? "grey, " : "";
   text += steps.resize == 0 ? "to " + square + how : "shorter side to " + std::to_string(steps.resize) + how;
   if (steps.resize != 0 && steps.crop != 0) text += ", middle " + square;
-  return text + ", mean" + numbers(steps.mean, steps.channels) + ", std" + numbers(steps.std, steps.channels);
+  return text + ", " + describe_scale(steps.mean, steps.std, steps.channels);
+}
+
+std::string describe_scale(const std::array<float, 3>& mean, const std::array<float, 3>& std, std::int64_t channels) {
+  return "mean" + numbers(mean, channels) + ", std" + numbers(std, channels);
 }
 
 Image sized(const Image& image, const Preprocessing& steps) {

@@ -31,6 +31,9 @@ std::optional<Preprocessing> preprocessing(std::string_view model, std::string_v
 /// "shorter side to 256 (bilinear), middle 224 x 224, mean 0.485 0.456 0.406, std 0.229 0.224 0.225".
 std::string describe(const Preprocessing& steps);
 
+/// "mean 0.485 0.456 0.406, std 0.229 0.224 0.225", of as many channels.
+std::string describe_scale(const std::array<float, 3>& mean, const std::array<float, 3>& std, std::int64_t channels);
+
 /// The 8-bit pixels that are left: colours, size and crop without mean and deviation. Errors: those of preprocess().
 Image sized(const Image& image, const Preprocessing& steps);
 

@@ -6,6 +6,8 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "zoo/beit.h"
+#include "zoo/dinov2.h"
 #include "zoo/family.h"
 #include "zoo/hf_vit.h"
 
@@ -134,6 +136,12 @@ constexpr Row kRows[] = {
     {"llama_3_8b_shape", "Llama 3, 8.0 G", "LlamaForCausalLM", R"({"vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8})"},
     {"mistral_7b_shape", "Mistral, 7.2 G", "MistralForCausalLM", "{}"},
     {"qwen2_half_b_shape", "Qwen2, 0.5 G", "Qwen2ForCausalLM", R"({"vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": true})"},
+    {"gemma_2_2b_shape", "Gemma 2, 2.6 G", "Gemma2ForCausalLM", "{}"},
+    {"t5_small", "T5, small, writes about a text", "T5ForConditionalGeneration", "{}"},
+    {"whisper_tiny", "Whisper, tiny, writes what is said", "WhisperForConditionalGeneration", "{}"},
+    {"clip_base_patch32", "CLIP, base, patches of 32, images beside texts", "CLIPModel", "{}"},
+    {"beit_base", "BEiT, base", "BeitModel", R"({"use_relative_position_bias": true})"},
+    {"dinov2_base", "DINOv2, base", "Dinov2Model", R"({"image_size": 518})"},
     {"hf_vit_base", "vision transformer, base, Hugging Face's names", "ViTModel", R"({"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 768, "intermediate_size": 3072})"},
     {"hf_vit_large", "vision transformer, large, Hugging Face's names", "ViTModel", R"({"num_hidden_layers": 24, "num_attention_heads": 16, "hidden_size": 1024, "intermediate_size": 4096})"},
 };
@@ -176,7 +184,8 @@ std::string near(std::string_view name) {
 std::span<const Family> families() {
   static const std::vector<Family> kAll = [] {
     std::vector<Family> all;
-    for (auto part : {detail::small_families(), detail::image_families(), detail::language_families()}) {
+    for (auto part : {detail::small_families(), detail::image_families(), detail::language_families(),
+                      detail::hf_image_families(), detail::pair_families()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -240,7 +249,10 @@ core::Tensor main_output(const Model& model, core::Module& module, const core::T
 
 Answer answer_of(const Model& model, const core::Module& module) {
   if (model.answer != Answer::features) return model.answer;
-  return dynamic_cast<const HFViTForImageClassification*>(&module) != nullptr ? Answer::classes : Answer::values;
+  const bool classifies = dynamic_cast<const HFViTForImageClassification*>(&module) != nullptr ||
+                          dynamic_cast<const BeitForImageClassification*>(&module) != nullptr ||
+                          dynamic_cast<const Dinov2ForImageClassification*>(&module) != nullptr;
+  return classifies ? Answer::classes : Answer::values;
 }
 
 }  // namespace zoo

@@ -407,7 +407,7 @@ KeyList key_list_of(const Dict& state_dict, const std::string& name) {
   for (const auto& [key, value] : state_dict.items) {
     if (!value.is(Value::Kind::tensor)) continue;
     const Entry& entry = value.as_entry();
-    list.keys.push_back({step_text(key), entry.shape, entry.dtype,
+    list.keys.push_back({step_text(key), value_shape(entry), entry.blocks ? core::DType::f32 : entry.dtype,
                          entry.parameter ? WantedKey::Kind::parameter : WantedKey::Kind::unknown});
     entries.push_back(value.entry_ptr());
   }

@@ -207,13 +207,6 @@ std::size_t tensors_that_fit(const Dict& dict, const StateDict& model) {
   }));
 }
 
-/// The file with quantised blocks as their values, as a module's parameters are plain.
-Checkpoint with_values(const Checkpoint& checkpoint) {
-  const std::vector<NamedEntry> all = list_entries(checkpoint.root);
-  bool has_blocks = std::any_of(all.begin(), all.end(), [](const NamedEntry& named) { return named.entry->blocks; });
-  return has_blocks ? dequantize(checkpoint) : checkpoint;
-}
-
 /// The model of the file; where that has nothing for this module, or cannot be told, the only dict of weights that fits
 /// best.
 StateDictRef choose_for_module(const Value& root, const std::string& path, const StateDict& model) {
@@ -233,7 +226,7 @@ StateDictRef choose_for_module(const Value& root, const std::string& path, const
 
 LoadReport load_into(Module& module, const Checkpoint& file, const LoadIntoOptions& options) {
   LoadReport report;
-  const Checkpoint checkpoint = with_values(file);
+  const Checkpoint checkpoint = blocks_as_values(file);
   report.file = checkpoint.path.string();
   report.format = checkpoint.format;
   const StateDict model = module.state_dict();  // once: a user's hooks run in it

@@ -97,6 +97,21 @@ SourcePtr live_source(core::Storage storage) {
   return std::make_shared<HostMemory>(std::move(storage));
 }
 
+void SnapshotMemory::begin() {
+  for (core::Storage& storage : std::exchange(taken_, {})) {
+    const std::size_t bytes = storage.nbytes();
+    free_.emplace(bytes, std::move(storage));
+  }
+}
+
+core::Storage SnapshotMemory::take(std::size_t bytes, core::Backend& backend) {
+  auto found = free_.find(bytes);
+  core::Storage storage = found != free_.end() ? found->second : core::Storage::allocate(bytes, backend);
+  if (found != free_.end()) free_.erase(found);
+  taken_.push_back(storage);
+  return storage;
+}
+
 SourcePtr Snapshot::of(const core::Storage& storage) {
   SourcePtr& source = sources_[storage.id()];
   if (!source) {
@@ -110,7 +125,8 @@ SourcePtr Snapshot::copy_of(const core::Storage& storage) {
   core::Backend& backend = storage->backend();
   if (storage.nbytes() == 0) return memory_source({});
   if (!is_opaque(backend)) {
-    core::Storage copy = core::Storage::allocate(storage.nbytes(), backend);
+    core::Storage copy = memory_ != nullptr ? memory_->take(storage.nbytes(), backend)
+                                            : core::Storage::allocate(storage.nbytes(), backend);
     copies_.push_back(
         {static_cast<std::byte*>(copy.data()), static_cast<const std::byte*>(storage.data()), storage.nbytes()});
     return std::make_shared<HostMemory>(std::move(copy));
@@ -150,6 +166,7 @@ void Snapshot::copy_on_host() {
 }
 
 void Snapshot::finish() {
+  if (memory_ != nullptr) memory_->finish();
   copy_on_host();
   for (auto& [index, copied] : on_devices_) {
     copied->event.record(core::cuda::current_stream(core::Device(core::DeviceType::cuda, index)));

@@ -1,7 +1,9 @@
 #include "libckpt/dist/load.h"
 
 #include <functional>
+#include <unordered_map>
 
+#include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/dist/agreement.h"
 #include "libckpt/entry.h"
 #include "libckpt/format/dcp/part_writer.h"
@@ -9,6 +11,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/tensor/generator.h"
+#include "libcore/tensor/tensor_impl.h"
 
 namespace ckpt::dist {
 namespace {
@@ -48,7 +51,8 @@ EntryPtr cut(const std::string& name, const Entry& entry, const Piece& piece) {
     if (core::bit_width(entry.dtype) % 8 != 0 || entry.bytes == nullptr) {
       throw Error(ErrorCode::unsupported, "it has no bytes that could be cut");
     }
-    return detail::boxed_tensor(entry, {piece.offset, piece.sizes}).entry_ptr();
+    const detail::Box box{piece.offset, piece.sizes};
+    return detail::boxed_tensor(entry, box, detail::PartCheck::left_out).entry_ptr();
   });
 }
 
@@ -92,6 +96,40 @@ class Cutting {
   std::map<std::string, bool> found_;
 };
 
+/// Pieces with the sizes of the tensors that they are read into.
+Pieces with_sizes(const core::StateDict& state, const Pieces& pieces) {
+  Pieces sized = pieces;
+  for (auto& [name, piece] : sized) {
+    const core::Tensor* tensor = state.find(name);
+    if (tensor == nullptr) throw Error(ErrorCode::key, "a piece is given for " + quote(name) + ", which is no tensor");
+    piece.sizes = tensor->sizes();
+  }
+  return sized;
+}
+
+void read_into_tensors(const Value& root, core::StateDict& state, const Pieces& pieces) {
+  std::unordered_map<std::string, EntryPtr> entries;
+  for (const NamedEntry& named : list_entries(cut_to_pieces(root, with_sizes(state, pieces)))) {
+    entries.emplace(named.name, named.entry);
+  }
+  DeviceReads reads;
+  for (const auto& [name, tensor] : state) {
+    auto found = entries.find(name);
+    if (found == entries.end()) throw Error(ErrorCode::key, "no tensor " + quote(name) + " is in it");
+    const Entry& entry = *found->second;
+    bool fits = entry.dtype == tensor.dtype() && entry.shape == tensor.sizes() && tensor.is_contiguous();
+    if (!fits) {
+      throw Error(ErrorCode::value, quote(name) + ": it is " + std::string(core::name(entry.dtype)) + " " +
+                                        core::to_list(entry.shape) + " where a contiguous " +
+                                        std::string(core::name(tensor.dtype())) + " " + core::to_list(tensor.sizes()) +
+                                        " is to be filled");
+    }
+    read_into(entry, tensor, name, reads);
+    tensor.impl()->bump_version();
+  }
+  reads.run();
+}
+
 }  // namespace
 
 Value cut_to_pieces(const Value& root, const Pieces& pieces) {
@@ -108,6 +146,10 @@ Value load(const fs::path& path, const Pieces& pieces, const LoadOptions& option
   Value tree;
   together(options, path, [&] { tree = cut_to_pieces(open(path, options.open).root, pieces); });
   return tree;
+}
+
+void load_into(core::StateDict& state, const fs::path& path, const Pieces& pieces, const LoadOptions& options) {
+  together(options, path, [&] { read_into_tensors(open(path, options.open).root, state, pieces); });
 }
 
 LoadReport load_into(core::Module& module, const fs::path& path, const LoadIntoOptions& into,

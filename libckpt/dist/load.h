@@ -12,6 +12,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/dist/pieces.h"
 #include "libckpt/dist/ranks.h"
+#include "libcore/module/state_dict.h"
 
 namespace ckpt::dist {
 
@@ -26,6 +27,12 @@ Checkpoint load(const std::filesystem::path& path, const LoadOptions& options = 
 /// The tree with those tensors cut to their boxes, lazy: what lies in a box is read when it is. `sizes` of a piece say
 /// how much. Errors: as above, on every rank: also for a piece whose tensor is not there or has another shape.
 Value load(const std::filesystem::path& path, const Pieces& pieces, const LoadOptions& options = {});
+
+/// The same, straight into the tensors of this rank, which keep their memory: tensors with a piece, which need no
+/// `sizes`, take what lies in its box, others the whole of theirs. Errors: as above, on every rank: also for a tensor
+/// that is not there or has another shape or dtype; then an unknown part of the tensors was written.
+void load_into(core::StateDict& state, const std::filesystem::path& path, const Pieces& pieces,
+               const LoadOptions& options = {});
 
 /// ckpt::load_into() on every rank.
 LoadReport load_into(core::Module& module, const std::filesystem::path& path, const LoadIntoOptions& into = {},

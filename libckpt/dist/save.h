@@ -28,6 +28,9 @@ struct SaveOptions {
   Pieces pieces = {};                   ///< where the tensors lie of which this rank has a part
   unsigned threads = 0;                 ///< of this rank, for writing
   Io io = Io::automatic;
+  /// Of saves in the background: the memory of the copies stays for the next one, whose call then takes as long as a
+  /// copy, a fraction of what the system needs to give out new memory.
+  bool keep_copies = false;
 };
 
 /// What a save did, the same on every rank.

@@ -31,14 +31,17 @@ bool PendingSave::done() const {
 PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::filesystem::path& path,
                        const SaveOptions& options) {
   static std::mutex mutex;
-  static std::weak_ptr<PendingSave::State> running;
+  static std::shared_future<void> before;  // not of a PendingSave, which may be going away in another thread
+  static std::shared_ptr<SnapshotMemory> kept;
   if (options.group == nullptr && core::distributed::is_initialized() && core::distributed::get_world_size() > 1) {
     throw core::Error(core::ErrorCode::value,
                       "a save in the background needs a group of its own: .group = core::distributed::new_group()");
   }
   const std::lock_guard lock(mutex);
-  if (std::shared_ptr<PendingSave::State> before = running.lock()) before->facts.wait();
-  Snapshot snapshot;
+  if (before.valid()) before.wait();
+  if (!options.keep_copies) kept.reset();
+  if (options.keep_copies && kept == nullptr) kept = std::make_shared<SnapshotMemory>();
+  Snapshot snapshot(SnapshotPlace::automatic, kept);
   auto tree = std::make_shared<Value>(take(snapshot));
   snapshot.finish();
   std::shared_ptr<Ranks> ranks = ranks_of(options.group);
@@ -50,8 +53,12 @@ PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::f
   PendingSave save;
   save.state_ = std::make_shared<PendingSave::State>();
   save.state_->facts = work.get_future().share();
-  save.state_->thread = std::thread(std::move(work));
-  running = save.state_;
+  std::promise<void> ended;
+  before = ended.get_future().share();
+  save.state_->thread = std::thread([work = std::move(work), ended = std::move(ended)]() mutable {
+    work();
+    ended.set_value();
+  });
   return save;
 }
 

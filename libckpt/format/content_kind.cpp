@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "libckpt/format/flax/msgpack_reader.h"
+#include "libckpt/format/onnx/onnx_model.h"
 #include "libckpt/format/torch/legacy_stream.h"
 
 namespace ckpt::detail {
@@ -59,7 +61,7 @@ struct Promise {
   std::string_view what;
   std::string_view contents;  ///< names that keep it, between blanks
 };
-constexpr std::string_view kTorch = " torch-zip torch-legacy torch-tar torchscript ";
+constexpr std::string_view kTorch = " torch-zip torch-legacy torch-tar torchscript deepspeed-zero megatron pt2 ";
 constexpr auto kPromises = std::to_array<Promise>({
     {".safetensors", "a safetensors file", " safetensors "},
     {".npz", "a NumPy archive", " npz "},
@@ -67,12 +69,16 @@ constexpr auto kPromises = std::to_array<Promise>({
     {".gguf", "a GGUF file", " gguf "},
     {".h5", "an HDF5 file", " hdf5 "},
     {".hdf5", "an HDF5 file", " hdf5 "},
+    {".msgpack", "a msgpack file of flax", " flax "},
+    {".onnx", "an ONNX model", " onnx "},
     {".keras", "a Keras archive", " keras keras-zip "},
     {".pth", "a PyTorch file", kTorch},
     {".pt", "a PyTorch file", kTorch},
     {".ptl", "a PyTorch file", kTorch},
     {".bin", "a PyTorch file", kTorch},
     {".pkl", "a pickle", " pickle torch-legacy "},
+    {".pdparams", "parameters of Paddle", " pickle "},
+    {".pt2", "an archive of torch.export", " pt2 "},
     {".pickle", "a pickle", " pickle torch-legacy "},
     {".ckpt", "a checkpoint", " native torch-zip torch-legacy torch-tar torchscript "},
 });
@@ -102,6 +108,8 @@ ContentKind content_kind(const ByteSource& source) {
   std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first != head.npos && (head[first] == '{' || head[first] == '[') && is_text(head)) return ContentKind::json;
   if (has_user_block(source)) return ContentKind::hdf5;
+  if (head.front() == '\x08' && looks_like_onnx(source)) return ContentKind::onnx;
+  if (looks_like_flax(source)) return ContentKind::flax;
   return is_text(head) ? ContentKind::text : ContentKind::unknown;
 }
 

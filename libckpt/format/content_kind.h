@@ -22,6 +22,8 @@ enum class ContentKind : std::uint8_t {
   hdf5,
   native,
   safetensors,
+  onnx,
+  flax,
   json,
   text,
   unknown,  ///< also what is known but opaque: compressed files, programs

@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kIndex = ".index.json";
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kParts = "index.ckpt-parts";
+constexpr std::string_view kZeroPart = "_optim_states.pt";
+constexpr std::string_view kRankPart = "_rng.pt";
 constexpr std::string_view kPiece = ".distcp";
 constexpr std::size_t kMaxNamed = 4;
 
@@ -38,8 +40,9 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 /// Files that are checkpoints by their names, for the message.
 std::string checkpoints_among(const std::vector<std::string>& names) {
-  constexpr std::array<std::string_view, 9> kKnown = {".safetensors", ".bin", ".pt",   ".pth",  ".ckpt",
-                                                      ".npz",         ".h5",  ".gguf", ".keras"};
+  constexpr std::array<std::string_view, 13> kKnown = {".safetensors", ".bin", ".pt",      ".pth",   ".ckpt",
+                                                       ".npz",         ".h5",  ".gguf",    ".keras", ".onnx",
+                                                       ".msgpack",     ".pt2", ".pdparams"};
   std::string list;
   std::size_t count = 0;
   for (const std::string& name : names) {
@@ -49,6 +52,11 @@ std::string checkpoints_among(const std::vector<std::string>& names) {
   if (count == 0) return names.empty() ? "; the folder is empty" : "";
   if (count > kMaxNamed) list += " and " + std::to_string(count - kMaxNamed) + " more";
   return "; it holds " + list + ": name the file that is meant";
+}
+
+/// Of Megatron-LM.
+bool is_rank_file(const fs::path& file) {
+  return file.native().ends_with(kRankPart) && file.parent_path().filename().native().starts_with("mp_rank_");
 }
 
 }  // namespace
@@ -88,7 +96,9 @@ fs::path named_file(const fs::path& path) {
   if (is_remote_name(path)) return path;
   try {
     fs::path file = resolve_folder(path);
-    return file.filename() == kMetadata || file.filename() == kParts ? path : file;
+    bool parts = file.filename() == kMetadata || file.filename() == kParts ||
+                 (file != path && (file.native().ends_with(kZeroPart) || is_rank_file(file)));
+    return parts ? path : file;
   } catch (const Error&) {
     return path;
   }

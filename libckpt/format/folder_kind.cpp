@@ -72,14 +72,43 @@ bool is_weights(std::string_view name) {
   return std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return name.ends_with(end); });
 }
 
+/// Of forms that are only read: they count where nothing else does, as they often lie beside the same weights.
+bool is_read_only_weights(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kEnds = {".msgpack", ".onnx", ".pdparams", ".pt2"};
+  return std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return name.ends_with(end); });
+}
+
 /// "model-00001-of-00002.safetensors".
 bool is_shard(std::string_view name) {
   std::size_t of = name.find("-of-");
   return of != std::string_view::npos && of > 5 && name[of - 6] == '-' && is_weights(name);
 }
 
-/// What DeepSpeed wrote: the weights of each model-parallel rank, and the parts of the optimizer of each process.
+Names entries_of(const fs::path& folder) {
+  Names names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What one process wrote of a ZeRO checkpoint of one model-parallel rank, which stands for all; "" for none.
+std::string zero_part(const Names& names) {
+  Names parts = those(names, [](const std::string& name) {
+    return name.find("zero_pp_rank_") != std::string::npos && name.ends_with("_optim_states.pt");
+  });
+  bool one_rank = !parts.empty() && std::all_of(parts.begin(), parts.end(), [](const std::string& name) {
+    return name.ends_with("_mp_rank_00_optim_states.pt");
+  });
+  return one_rank ? parts[0] : "";
+}
+
+/// What DeepSpeed wrote: the parts of a ZeRO checkpoint, which are joined; the weights of each model-parallel rank, and
+/// the parts of the optimizer of each process.
 FolderModel deepspeed(const fs::path& folder, const Names& names) {
+  if (std::string part = zero_part(names); !part.empty()) return {part};
   Names ranks = those(names, [](const std::string& name) {
     return name.starts_with("mp_rank_") && name.ends_with("_model_states.pt");
   });
@@ -102,20 +131,88 @@ FolderModel deepspeed(const fs::path& folder, const Names& names) {
   std::ifstream(folder / "latest") >> latest;
   bool plain = !latest.empty() && latest.size() < 256 && latest.find('/') == std::string::npos && latest != "..";
   if (!plain || !is_folder(folder / latest)) return {};
+  if (std::string part = zero_part(entries_of(folder / latest)); !part.empty()) return {latest + "/" + part};
   return {"", "this is the folder of a DeepSpeed run, whose last checkpoint is in " + core::quote(latest) + ": " +
                   look_at(folder / latest)};
+}
+
+/// The file of one rank of a checkpoint of Megatron-LM in its format "torch", which stands for all; "" for none.
+std::string megatron_part(const fs::path& folder, const Names& names) {
+  for (const std::string& name : names) {
+    if (!name.starts_with("mp_rank_")) continue;
+    for (const char* file : {"model_optim_rng.pt", "model_rng.pt"}) {
+      std::error_code ignored;
+      if (fs::exists(folder / name / file, ignored)) return name + "/" + file;
+    }
+  }
+  return "";
+}
+
+FolderModel megatron(const fs::path& folder, const Names& names) {
+  if (std::string part = megatron_part(folder, names); !part.empty()) return {part};
+  if (!has(names, "latest_checkpointed_iteration.txt")) return {};
+  std::string latest;
+  std::ifstream(folder / "latest_checkpointed_iteration.txt") >> latest;
+  const bool number =
+      !latest.empty() && latest.size() < 8 && latest.find_first_not_of("0123456789") == std::string::npos;
+  if (!number && latest != "release") return {};
+  const std::string step = number ? "iter_" + std::string(7 - latest.size(), '0') + latest : latest;
+  if (!is_folder(folder / step)) return {};
+  if (std::string part = megatron_part(folder / step, entries_of(folder / step)); !part.empty()) {
+    return {step + "/" + part};
+  }
+  return {"", "this is the folder of a Megatron run, whose last checkpoint is in " + core::quote(step) + ": " +
+                  look_at(folder / step)};
+}
+
+/// A path that a line of Python can name as it is.
+bool is_plain(const std::string& path) {
+  return path.find_first_of("'\"\\$`") == std::string::npos;
 }
 
 FolderModel tensorflow(const fs::path& folder, const Names& names) {
   if (!has(names, "saved_model.pb")) return {};
   std::string text = folder.string();
-  bool plain = text.find_first_of("'\"\\$`") == std::string::npos;
+  bool plain = is_plain(text);
   std::string command =
       "python -c \"import numpy, tensorflow as tf; numpy.savez('variables.npz', **{v.name: v.numpy() "
       "for v in tf.saved_model.load('" +
       text + "').variables})\"";
   return {"", "this is a TensorFlow SavedModel, which is not read; TensorFlow itself can save its variables" +
                   (plain ? ": " + command : std::string())};
+}
+
+/// What TensorFlow, Orbax and Core ML write; each with the line that makes a file of it that is read.
+FolderModel other_frameworks(const fs::path& folder, const Names& names) {
+  const std::string text = folder.string();
+  const bool plain = is_plain(text);
+  if (has(names, "_METADATA") && (has(names, "manifest.ocdbt") || has(names, "_CHECKPOINT_METADATA"))) {
+    return {"",
+            "this is an Orbax checkpoint, which is not read; Orbax and flax can make a msgpack file of it, which is" +
+                (plain ? ": python -c \"import flax.serialization as f, orbax.checkpoint as o, pathlib; "
+                         "pathlib.Path('params.msgpack').write_bytes(f.to_bytes(o.PyTreeCheckpointer().restore("
+                         "pathlib.Path('" +
+                             text + "').absolute())))\""
+                       : std::string())};
+  }
+  if (has(names, "Manifest.json") && has(names, "Data")) {
+    return {"", "this is a Core ML package, which is not read; save the weights of the model that it was made from"};
+  }
+  for (const std::string& name : names) {
+    std::string prefix = name.substr(0, name.size() - std::min<std::size_t>(name.size(), 6));
+    bool data = name.ends_with(".index") && std::any_of(names.begin(), names.end(), [&](const std::string& other) {
+                  return other.starts_with(prefix + ".data-");
+                });
+    if (!data) continue;
+    prefix = (folder / prefix).string();
+    return {"", "this is a TensorFlow checkpoint, which is not read; TensorFlow itself can save its variables" +
+                    (is_plain(prefix)
+                         ? ": python -c \"import numpy, tensorflow as tf; r = tf.train.load_checkpoint('" + prefix +
+                               "'); numpy.savez('variables.npz', **{n: r.get_tensor(n) for n in "
+                               "r.get_variable_to_shape_map()})\""
+                         : std::string())};
+  }
+  return {};
 }
 
 /// Folders that hold models in folders of their own.
@@ -146,6 +243,7 @@ FolderModel folder_of_folders(const fs::path& folder, const Names& names) {
 
 FolderModel only_weights(const fs::path& folder, const Names& names) {
   Names weights = those(names, [](const std::string& name) { return is_weights(name) && !is_training_state(name); });
+  if (weights.empty()) weights = those(names, is_read_only_weights);
   Names shards = those(weights, is_shard);
   if (!shards.empty()) {
     return {"", "it holds " + std::to_string(shards.size()) + " shards of a model (" + list_of(shards) +
@@ -171,7 +269,7 @@ FolderModel find_model(const fs::path& folder, const std::vector<std::string>& n
   for (std::string_view name : kUsual) {
     if (has(names, name)) return {std::string(name)};
   }
-  for (auto look : {deepspeed, tensorflow, only_weights, folder_of_folders}) {
+  for (auto look : {deepspeed, megatron, tensorflow, other_frameworks, only_weights, folder_of_folders}) {
     FolderModel found = look(folder, names);
     if (!found.file.empty() || !found.sentence.empty()) return found;
   }

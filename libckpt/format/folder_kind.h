@@ -9,12 +9,13 @@
 namespace ckpt::detail {
 
 struct FolderModel {
-  std::string file = {};      ///< name of the one file that is the model, "" when there is none
+  std::string file = {};      ///< name of the one file that is or stands for the model, "" when there is none
   std::string sentence = {};  ///< what the folder is otherwise, and what to do; "" when nothing is known of it
 };
 
-/// `names`: the folder's entries, sorted. Looks at names, and at the text of `latest` of a DeepSpeed folder. The files
-/// that Hugging Face's libraries load come before others, in their order. Never throws.
+/// `names`: the folder's entries, sorted. Looks at names, and at the text of `latest` of a DeepSpeed folder, or what
+/// Megatron-LM has for it, and the names in the folder that it says. The files that Hugging Face's libraries load come
+/// before others, in their order. Never throws.
 FolderModel find_model(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
 }  // namespace ckpt::detail

@@ -25,6 +25,7 @@ struct Input {
   SourcePtr file;
   core::ByteVector head;           ///< the first 4,096 bytes, fewer when the file is shorter
   std::shared_ptr<Budget> budget;  ///< what this opening may still take
+  bool from_folder = false;        ///< a folder was named, and `path` stands for it
 };
 
 /// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).

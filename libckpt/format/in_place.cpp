@@ -1,8 +1,11 @@
 #include "libckpt/format/in_place.h"
 
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/safetensors/present_files.h"
+#include "libckpt/io/unpacked_file.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt {
 namespace {
@@ -25,19 +28,6 @@ bool may_edit(const ByteSource& file, const std::filesystem::path& target) {
   return !failed && is_file_of(file, real) && EditJournal::may_edit(real);
 }
 
-/// What a person should know of how the edit is taken back; "" where all is as usual.
-std::string undo_warning(UndoKept kept) {
-  if (kept == UndoKept::beside) {
-    return "what 'ckpt undo' needs lies in a hidden file beside it: the state folder (XDG_STATE_HOME, or .local/state "
-           "in HOME) cannot be written to";
-  }
-  if (kept == UndoKept::nowhere) {
-    return "'ckpt undo' cannot take this edit back: neither the state folder (XDG_STATE_HOME, or .local/state in HOME) "
-           "nor the folder of the file has room for its record";
-  }
-  return "";
-}
-
 /// A set whose index alone changes is that one file.
 std::optional<InPlaceEdit> plan_set(const Format& format, const Checkpoint& checkpoint,
                                     const std::filesystem::path& target, const SaveOptions& options) {
@@ -55,7 +45,23 @@ std::optional<InPlaceEdit> plan_set(const Format& format, const Checkpoint& chec
 
 }  // namespace
 
+void refuse_packed(const Checkpoint& checkpoint, const std::filesystem::path& target) {
+  using core::Error;
+  if (detail::Packer packer = detail::packer_named(target); packer != detail::Packer::none) {
+    throw Error(core::ErrorCode::unsupported, "files packed with " + std::string(name(packer)) +
+                                                  " are only read; name an output without " +
+                                                  core::quote(target.extension().string()) + ", and pack that");
+  }
+  detail::Packer packer = detail::packer_of_file(target);
+  if (packer == detail::Packer::none) return;
+  std::error_code failed;
+  if (!std::filesystem::equivalent(named_file(checkpoint.path), target, failed) || failed) return;
+  throw Error(core::ErrorCode::unsupported,
+              "this file is packed with " + std::string(name(packer)) + " and only read; name another output");
+}
+
 void check_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target) {
+  core::with_context(target.string(), [&] { refuse_packed(checkpoint, target); });
   detail::require_all_listed(checkpoint, target);
 }
 

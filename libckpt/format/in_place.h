@@ -22,6 +22,10 @@ struct InPlaceEdit {
   std::uint64_t length() const { return set ? set->length() : changes.length(); }
 };
 
+/// A file that is packed as a whole (gzip, zstd) is only read. Errors: Error(unsupported) when `target` has the name of
+/// one, or is the one that the checkpoint was read from.
+void refuse_packed(const Checkpoint& checkpoint, const std::filesystem::path& target);
+
 /// Nothing where `target` is not what the checkpoint was read from. Errors: Error(corrupt) for an index that does not
 /// list all tensors of its files, which the save would drop.
 void check_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target);

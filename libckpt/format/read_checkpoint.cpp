@@ -13,7 +13,9 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, const OpenOptions&
   return core::with_context(shown_name(path), [&] {
     Input input = open_input(path, options);
     const Format& format = detect_format(input);
-    Checkpoint checkpoint = format.read(input, options);
+    OpenOptions own = options;
+    own.limits = input.budget->limits(options.limits);
+    Checkpoint checkpoint = format.read(input, own);
     if (options.report != nullptr && hides_edit(*input.file)) {
       options.report->warnings.push_back(
           "an edit of this file goes on or was interrupted; it is read as it was before, and 'ckpt undo' takes the "

@@ -4,13 +4,20 @@
 
 #include "libckpt/budget.h"
 #include "libckpt/format/dcp/dcp.h"
+#include "libckpt/format/deepspeed/deepspeed.h"
+#include "libckpt/format/flax/flax.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/gguf/gguf.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
+#include "libckpt/format/hdf5_foreign/user_block.h"
+#include "libckpt/format/megatron/megatron.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/npz/npz.h"
+#include "libckpt/format/onnx/onnx.h"
 #include "libckpt/format/parts/parts.h"
+#include "libckpt/format/pickle_arrays/pickle_arrays.h"
+#include "libckpt/format/pt2/pt2.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
 #include "libckpt/format/torch_legacy/torch_legacy.h"
@@ -20,6 +27,7 @@
 #include "libckpt/io/atomic_folder.h"
 #include "libckpt/io/mapped_file.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/io/unpacked_file.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -28,14 +36,12 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kNative,      &detail::kKerasZip,
-    &detail::kNpz,         &detail::kTorchScript,
-    &detail::kTorchZip,    &detail::kTorchLegacy,
-    &detail::kTorchTar,    &detail::kGguf,
-    &detail::kNpy,         &detail::kDcp,
-    &detail::kParts,       &detail::kTorchSharded,
-    &detail::kSafetensors, &detail::kSafetensorsSharded,
-    &detail::kHdf5,
+    &detail::kDeepSpeedZero, &detail::kMegatron,     &detail::kNative,      &detail::kKerasZip,
+    &detail::kNpz,           &detail::kTorchScript,  &detail::kTorchZip,    &detail::kTorchLegacy,
+    &detail::kTorchTar,      &detail::kGguf,         &detail::kNpy,         &detail::kDcp,
+    &detail::kParts,         &detail::kTorchSharded, &detail::kSafetensors, &detail::kSafetensorsSharded,
+    &detail::kHdf5,          &detail::kOnnx,         &detail::kFlax,        &detail::kPickleArrays,
+    &detail::kPt2,
 };
 
 std::string lower(std::string text) {
@@ -68,22 +74,53 @@ SourcePtr open_named(const std::filesystem::path& named, const std::filesystem::
                      const OpenOptions& options) {
   if (path == named) return open_file(path);
   return core::with_context(path.filename().string(), [&] {
-    return detail::open_in_folder(named, path.filename(), detail::links_of(options), "the folder");
+    const std::filesystem::path name = is_remote_name(named) ? path.filename() : path.lexically_relative(named);
+    return detail::open_in_folder(named, name, detail::links_of(options), "the folder");
   });
 }
 
 }  // namespace
 
-Input open_input(const std::filesystem::path& given, const OpenOptions& options) {
+namespace {
+
+core::ByteVector head_of(const ByteSource& file) {
   constexpr std::uint64_t kHeadBytes = 4096;
+  core::ByteVector head(std::min(kHeadBytes, file.size()));
+  file.read(0, head);
+  return head;
+}
+
+/// What was packed counts as what lies on the disk, so that a small file cannot claim more by being packed.
+void unpack(Input& input, const OpenOptions& options) {
+  const detail::Packer packer = detail::packer_of(input.head);
+  // An HDF5 file may begin with anything, as far as its signature stands behind it.
+  if (packer == detail::Packer::none || detail::user_block_size(*input.file) != 0) return;
+  const Limits& limits = options.limits;
+  const std::uint64_t size = input.file->size();
+  const std::uint64_t times =
+      size > UINT64_MAX / std::max<std::uint64_t>(limits.max_expansion, 1) ? UINT64_MAX : size * limits.max_expansion;
+  SourcePtr file = detail::unpacked(*input.file, packer, std::max(limits.expansion_floor, times));
+  input.file = detail::reached(std::move(file), Io::buffered, options.residency);
+  input.head = head_of(*input.file);
+  input.budget->set_packed();
+  if (options.report == nullptr) return;
+  options.report->warnings.push_back("this is a " + std::string(name(packer)) + " file, which was unpacked (" +
+                                     core::format_size(input.file->size()) +
+                                     ") to be read; other programs need it unpacked");
+}
+
+}  // namespace
+
+Input open_input(const std::filesystem::path& given, const OpenOptions& options) {
   std::filesystem::path named = is_remote_name(given) ? given : moved_aside(given);
   std::filesystem::path path = resolve_folder(named);
   Input input{path, open_named(named, path, options), {}, nullptr};
+  input.from_folder = path != named;
   // Through the page cache, since the next one who opens it asks for the same; how tensors are read is said afterwards.
   input.file = detail::reached(std::move(input.file), Io::buffered, options.residency);
   input.budget = std::make_shared<Budget>(options.limits, input.file->size());
-  input.head.resize(std::min(kHeadBytes, input.file->size()));
-  input.file->read(0, input.head);
+  input.head = head_of(*input.file);
+  unpack(input, options);
   return input;
 }
 

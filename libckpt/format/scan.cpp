@@ -1,10 +1,12 @@
 #include "libckpt/scan.h"
 
+#include "libckpt/budget.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/format/scan_walk.h"
 #include "libckpt/format/shard_index.h"
 #include "libckpt/hint.h"
+#include "libckpt/io/unpacked_file.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -47,13 +49,25 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
 void scan_parts(const Input& input, const OpenOptions& options, ScanWalk& walk) {
   for (const std::string& name : detail::files_beside(input, options)) {
     try {
-      walk.content(detail::open_shard(input.path.parent_path(), name, options), name);
+      walk.content(detail::open_shard(detail::folder_of_files(input), name, options), name);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::io) throw;
       walk.unread(name, error.message(), hint_of(error));
     }
   }
   for (const auto& [where, bytes] : detail::pieces_beside(input, options)) walk.content(bytes, where);
+}
+
+/// nullopt for a packed file that does not unpack, of which nothing is known then.
+std::optional<Input> open_to_scan(const std::filesystem::path& path, const OpenOptions& options, ScanResult& result) {
+  try {
+    return open_input(path, options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io || detail::packer_of_file(path) == detail::Packer::none) throw;
+    result.content = "unknown";
+    result.unread.push_back({"file", error.message(), hint_of(error)});
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -109,10 +123,14 @@ void detail::scan_contents(const Input& input, const OpenOptions& options, ScanR
   }
 }
 
-ScanResult scan(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
+ScanResult scan(const std::filesystem::path& path, const OpenOptions& given, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = open_input(path, options);
     ScanResult result;
+    std::optional<Input> opened = open_to_scan(path, given, result);
+    if (!opened) return result;
+    Input& input = *opened;
+    OpenOptions options = given;
+    options.limits = input.budget->limits(given.limits);
     detail::scan_contents(input, options, result);
     verify_format(input, options, progress, result);
     std::string_view promised = detail::promised_instead(input.path, result.content);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/format/pt2/pt2_weights.h"
 #include "libckpt/format/scan_walk.h"
 #include "libckpt/format/torch_legacy/tar_checkpoint.h"
 #include "libckpt/io/checksum.h"
@@ -36,6 +37,12 @@ bool is_small_record(std::string_view name) {
     if (name == known) return true;
   }
   return false;
+}
+
+/// Numbers begin like a pickle or a text now and then, but never like these.
+bool is_other_file(ContentKind kind) {
+  return kind == ContentKind::zip || kind == ContentKind::tar || kind == ContentKind::legacy_stream ||
+         kind == ContentKind::npy || kind == ContentKind::gguf || kind == ContentKind::hdf5;
 }
 
 bool is_code(std::string_view name) {
@@ -93,7 +100,19 @@ std::string ScanWalk::zip(const SourcePtr& source, const std::string& where) {
     torch_members(*archive, root, where, script);
     return script ? "torchscript" : "torch-zip";
   }
-  for (const ZipMember& m : archive->members()) member(*archive, m, join(where, m.name));
+  const std::unordered_set<std::string> values = raw_pt2_records(*archive, limits_);
+  for (const ZipMember& m : archive->members()) {
+    const std::string place = join(where, m.name);
+    if (!values.contains(m.name)) {
+      member(*archive, m, place);
+      continue;
+    }
+    ++result_.parts;
+    guarded(place, [&] {
+      SourcePtr bytes = member_bytes(*archive, m, place);
+      if (bytes && is_other_file(content_kind(*bytes))) content(bytes, place);
+    });
+  }
   return name_of_zip(*archive);
 }
 

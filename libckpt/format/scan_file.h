@@ -17,6 +17,8 @@ void scan_contents(const Input& input, const OpenOptions& options, ScanResult& r
 
 /// Shards that an index names; empty for any other file.
 std::vector<std::string> files_beside(const Input& input, const OpenOptions& options);
+/// The folder that those names are from.
+std::filesystem::path folder_of_files(const Input& input);
 /// What the metadata of a distributed checkpoint names; empty for any other file.
 std::vector<std::pair<std::string, SourcePtr>> pieces_beside(const Input& input, const OpenOptions& options);
 

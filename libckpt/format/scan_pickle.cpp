@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libckpt/format/pickle_arrays/joblib_runs.h"
 #include "libckpt/format/scan_walk.h"
 #include "libckpt/format/torch/dangerous_symbols.h"
 #include "libckpt/format/torch/legacy_stream.h"
@@ -154,7 +155,26 @@ std::uint64_t ScanWalk::pickle_sequence(const SourcePtr& source, const std::stri
   return position;
 }
 
+/// Without the values of arrays that lie between the opcodes. False for a file that has none, or in which they might
+/// be run by a program that takes it for a plain pickle.
+bool ScanWalk::joblib_pickle(const SourcePtr& source, const std::string& where) {
+  constexpr std::uint64_t kLooked = 64 << 10;
+  if (!names_joblib(core::as_text(read_range(*source, 0, std::min(kLooked, source->size()))))) return false;
+  JoblibRuns runs(*source, limits_);
+  PickleOutline outline;
+  try {
+    outline = outline_pickle(*source, limits_, &runs);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io) throw;
+    return false;
+  }
+  if (!runs.end_plain_readers() || outline.length != source->size()) return false;
+  inner_pickles(pickle(std::move(outline.pickle), where.empty() ? "pickle" : where, PickleIds::storages), where);
+  return true;
+}
+
 void ScanWalk::bare_pickles(const SourcePtr& source, const std::string& where) {
+  if (joblib_pickle(source, where)) return;
   std::size_t before = result_.pickles.size();
   std::uint64_t end = pickle_sequence(source, where, PickleIds::storages, UINT64_MAX);
   if (end < source->size()) {

@@ -73,6 +73,11 @@ std::string ScanWalk::dispatch(ContentKind kind, const SourcePtr& source, const 
       return "native";
     case ContentKind::safetensors:
       return "safetensors";
+    case ContentKind::onnx:  // nothing of it runs but its operators; values beside it are plain numbers
+      return "onnx";
+    case ContentKind::flax:
+      text_with_symbols(source, where);  // the same bytes can be a pickle
+      return "flax";
     case ContentKind::json:
       json(source, where);
       return "json";

@@ -49,6 +49,7 @@ class ScanWalk {
   void inner_pickles(const PickleYield& yield, const std::string& where);
   /// Pickles back to back; returns where the last one ends.
   std::uint64_t pickle_sequence(const SourcePtr& source, const std::string& where, PickleIds ids, std::uint64_t count);
+  bool joblib_pickle(const SourcePtr& source, const std::string& where);
   void bare_pickles(const SourcePtr& source, const std::string& where);
   void legacy_stream(const SourcePtr& source, const std::string& where);
   bool text_with_symbols(const SourcePtr& source, const std::string& where);

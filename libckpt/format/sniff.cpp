@@ -28,12 +28,20 @@ constexpr std::array kSignatures = {
               "\xfd"
               "7zXZ"sv,
               "this is an xz file; decompress it first (unxz)"sv},
+    Signature{0, "\x04\x22\x4d\x18"sv, "this is an lz4 file; decompress it first (unlz4)"sv},
+    Signature{0, "\x5d\0\0"sv, "this is an lzma file; decompress it first (unlzma)"sv},
     Signature{0, "BZh"sv, "this is a bzip2 file; decompress it first (bunzip2)"sv},
     Signature{0, "\x28\xb5\x2f\xfd"sv, "this is a zstd file; decompress it first (unzstd)"sv},
     Signature{0,
               "\x7f"
               "ELF"sv,
               "this is a program or shared library, not a checkpoint"sv},
+    Signature{4, "TFL3"sv,
+              "this is a TensorFlow Lite model, which is not read; tf2onnx can make an ONNX model of it, which is: "
+              "python -m tf2onnx.convert --tflite FILE --output model.onnx"sv},
+    Signature{4, "ET12"sv,
+              "this is an ExecuTorch program, which is not read; save the state_dict of the module that it was made "
+              "from"sv},
     Signature{0, "Rar!"sv, "this is a RAR archive; extract it first"sv},
     Signature{
         257, "ustar"sv,
@@ -82,6 +90,38 @@ std::string describe_text(std::string_view head) {
   return "this is text, not weights: it begins with " + core::quote(head.substr(0, 60), 60);
 }
 
+/// A table of TensorFlow ends in its magic number; the file with the values has none, and is known by its name.
+bool is_tensorflow(const Input& input) {
+  constexpr std::string_view kEnd = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"sv;
+  std::string name = input.path.filename().string();
+  if (name.find(".data-00000-of-") != std::string::npos) return true;
+  if (input.file == nullptr || input.file->size() < kEnd.size()) return false;
+  std::array<std::byte, kEnd.size()> end{};
+  try {
+    input.file->read(input.file->size() - end.size(), end);
+  } catch (const core::Error&) {
+    return false;  // there is nothing more to say of it then
+  }
+  return core::as_text(end) == kEnd;
+}
+
+bool is_core_ml(const Input& input) {
+  return input.path.extension() == ".mlmodel" && !input.head.empty() && input.head[0] == std::byte{8};
+}
+
+/// Files of other frameworks that no first bytes tell; "" for none.
+std::string describe_framework(const Input& input) {
+  if (is_tensorflow(input)) {
+    return "this is a part of a TensorFlow checkpoint, which is not read; TensorFlow itself can save its variables: "
+           "python -c \"import numpy, tensorflow as tf; r = tf.train.load_checkpoint('PREFIX'); "
+           "numpy.savez('variables.npz', **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})\"";
+  }
+  if (is_core_ml(input)) {
+    return "this is a Core ML model, which is not read; save the weights of the model that it was made from";
+  }
+  return "";
+}
+
 bool looks_like_text(std::string_view head) {
   return std::all_of(head.begin(), head.end(),
                      [](unsigned char c) { return c >= 0x20 || c == '\n' || c == '\r' || c == '\t'; });
@@ -97,6 +137,7 @@ std::string describe_foreign(const Input& input) {
       return std::string(signature.sentence);
     }
   }
+  if (std::string text = describe_framework(input); !text.empty()) return text;
   if (head.starts_with("PK\x03\x04")) return describe_zip(head);
   if (head.starts_with("PK\x05\x06")) return "this is an empty zip archive: nothing was saved in it";
   if (looks_like_text(head.substr(0, 512))) return describe_text(head);

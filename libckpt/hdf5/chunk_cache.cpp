@@ -18,11 +18,21 @@ void Hdf5ChunkCache::keep(const Key& key, Chunk chunk) {
   bytes_ += chunk->size();
   slots_.push_front({key, std::move(chunk)});
   index_[key] = slots_.begin();
-  while (bytes_ > room_ && slots_.size() > 1) {
+  while (bytes_ > std::min(room_, most_kept()) && slots_.size() > 1) {
     bytes_ -= slots_.back().chunk->size();
     index_.erase(slots_.back().key);
     slots_.pop_back();
   }
+  used(bytes_);
+}
+
+bool Hdf5ChunkCache::let_go() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  index_.clear();
+  slots_.clear();
+  bytes_ = 0;
+  return true;
 }
 
 void Hdf5ChunkCache::want_room(std::uint64_t bytes) {

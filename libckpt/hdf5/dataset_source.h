@@ -24,7 +24,7 @@ enum class DamagedChunks : std::uint8_t {
 };
 
 /// Makes the sources of one file; they share a cache of decoded chunks: 64 MiB, or what a row of chunks of the largest
-/// dataset takes, at most 256 MiB.
+/// dataset takes, at most 256 MiB, and no more than readers may keep (kept_memory.h).
 class Hdf5Sources {
  public:
   explicit Hdf5Sources(SourcePtr file, const Limits& limits = {}, DamagedChunks damaged = DamagedChunks::refuse);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 
+#include "libckpt/io/kept_memory.h"
 #include "libcore/base/error.h"
 
 namespace ckpt {
@@ -12,31 +15,61 @@ namespace {
 constexpr std::uint64_t kCheckedPart = 1 << 20;
 constexpr std::size_t kMaxEarly = 1024;  ///< several threads are a few pieces apart; whoever jumps about is read again
 constexpr std::uint64_t kGap = 4096;     ///< a header in front of values, which nobody else asks for
-constexpr std::uint64_t kMostCopied = 64ULL << 20;  ///< bytes of early parts, of all sources together
 
-std::atomic<std::uint64_t> copied = 0;
+std::atomic<std::uint64_t> copied = 0;  ///< bytes of early parts, of all sources together
 
 }  // namespace
 
-CheckedSource::Early::Early(std::uint64_t end, Bytes bytes) : end_(end) {
-  if (copied.fetch_add(bytes.size()) + bytes.size() <= kMostCopied) {
-    copy_.reset(new (std::nothrow) std::byte[bytes.size()]);
-  }
-  if (copy_ == nullptr) {
-    copied -= bytes.size();
-    return;
-  }
-  std::memcpy(copy_.get(), bytes.data(), bytes.size());
-  size_ = bytes.size();
-}
+struct CheckedSource::Reading {
+  /// A part that was read before its turn, with a copy of its bytes while there is room for copies.
+  class Early {
+   public:
+    Early(std::uint64_t end, Bytes bytes) : end_(end) {
+      if (copied.fetch_add(bytes.size()) + bytes.size() <= detail::most_copied()) {
+        copy_.reset(new (std::nothrow) std::byte[bytes.size()]);
+      }
+      if (copy_ == nullptr) {
+        copied -= bytes.size();
+        return;
+      }
+      std::memcpy(copy_.get(), bytes.data(), bytes.size());
+      size_ = bytes.size();
+    }
+    ~Early() { copied -= size_; }
+    Early(const Early&) = delete;
+    Early& operator=(const Early&) = delete;
+    std::uint64_t end() const { return end_; }
+    Bytes bytes() const { return {copy_.get(), size_}; }  ///< empty: they are to be read again
 
-CheckedSource::Early::~Early() {
-  copied -= size_;
-}
+   private:
+    std::uint64_t end_;
+    std::size_t size_ = 0;
+    std::unique_ptr<std::byte[]> copy_;
+  };
 
-CheckedSource::CheckedSource(SourcePtr raw, Checksum expected, CheckOptions options)
+  std::mutex mutex;        ///< of all that follows
+  std::uint64_t next = 0;  ///< all before it is in the checksum
+  bool touched = false;
+  std::map<std::uint64_t, Early> early;  ///< by where they begin
+  std::uint32_t crc = 0;
+  std::unique_ptr<Hasher128> hasher;
+  std::string failure;  ///< why the bytes cannot even be handed out; set once, before the state
+};
+
+CheckedSource::CheckedSource(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options)
     : raw_(std::move(raw)), expected_(std::move(expected)), options_(std::move(options)) {
   if (std::holds_alternative<SeenDamage>(expected_)) state_ = State::good;
+}
+
+CheckedSource::~CheckedSource() {
+  delete reading_.load();
+}
+
+CheckedSource::Reading& CheckedSource::reading() const {
+  if (Reading* known = reading_) return *known;
+  auto made = std::make_unique<Reading>();
+  Reading* first = nullptr;
+  return reading_.compare_exchange_strong(first, made.get()) ? *made.release() : *first;
 }
 
 bool CheckedSource::is_damaged() const {
@@ -45,12 +78,13 @@ bool CheckedSource::is_damaged() const {
 }
 
 void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
-  if (options_.before_use && is_open()) {
-    std::lock_guard lock(mutex_);
-    finish();
+  if (options_->before_use && is_open()) {
+    Reading& now = reading();
+    std::lock_guard lock(now.mutex);
+    finish(now);
   }
   if (is_damaged()) throw_damage();
-  const std::uint64_t step = is_open() && options_.step != 0 ? options_.step : out.size();
+  const std::uint64_t step = is_open() && options_->step != 0 ? options_->step : out.size();
   while (!out.empty()) {
     const MutableBytes part = out.first(std::min<std::uint64_t>(step, out.size()));
     read_part(offset, part);
@@ -67,22 +101,26 @@ void CheckedSource::read_part(std::uint64_t offset, MutableBytes out) const {
     throw;
   }
   if (!is_open()) return;
-  std::lock_guard lock(mutex_);
-  note(offset, out);
+  Reading& now = reading();
+  std::lock_guard lock(now.mutex);
+  note(now, offset, out);
 }
 
 Bytes CheckedSource::memory() const {
   Bytes bytes = raw_->memory();
   if (bytes.empty()) return bytes;
-  std::lock_guard lock(mutex_);
-  finish();
+  Reading& now = reading();
+  std::lock_guard lock(now.mutex);
+  finish(now);
   return bytes;
 }
 
 void CheckedSource::require_unchanged() const {
   raw_->require_unchanged();
-  std::lock_guard lock(mutex_);
-  if (touched_) finish();
+  Reading* now = reading_;
+  if (now == nullptr) return;
+  std::lock_guard lock(now->mutex);
+  if (now->touched) finish(*now);
 }
 
 void CheckedSource::visit_checked(const CheckedVisitor& see) const {
@@ -90,86 +128,88 @@ void CheckedSource::visit_checked(const CheckedVisitor& see) const {
   raw_->visit_checked(see);
 }
 
-void CheckedSource::note(std::uint64_t offset, Bytes bytes) const {
+void CheckedSource::note(Reading& now, std::uint64_t offset, Bytes bytes) const {
   if (!is_open()) return;
-  touched_ = true;
+  now.touched = true;
   std::uint64_t end = offset + bytes.size();
-  if (offset > next_ && offset - next_ <= kGap) read_up_to(offset);
-  if (offset > next_) {
-    if (early_.size() < kMaxEarly) early_.try_emplace(offset, end, bytes);
+  if (offset > now.next && offset - now.next <= kGap) read_up_to(now, offset);
+  if (offset > now.next) {
+    if (now.early.size() < kMaxEarly) now.early.try_emplace(offset, end, bytes);
     return;
   }
-  if (end <= next_) return;
-  update(bytes.subspan(next_ - offset));
-  catch_up();
-  if (next_ == size()) judge();
+  if (end <= now.next) return;
+  update(now, bytes.subspan(now.next - offset));
+  catch_up(now);
+  if (now.next == size()) judge(now);
 }
 
-void CheckedSource::update(Bytes bytes) const {
+void CheckedSource::update(Reading& now, Bytes bytes) const {
   if (std::holds_alternative<std::uint32_t>(expected_)) {
-    crc_ = crc32(bytes, crc_);
+    now.crc = crc32(bytes, now.crc);
   } else {
-    if (hasher_ == nullptr) hasher_ = std::make_unique<Hasher128>();
-    hasher_->update(bytes);
+    if (now.hasher == nullptr) now.hasher = std::make_unique<Hasher128>();
+    now.hasher->update(bytes);
   }
-  next_ += bytes.size();
+  now.next += bytes.size();
 }
 
-void CheckedSource::read_up_to(std::uint64_t end) const {
-  core::ByteVector buffer(next_ < end ? std::min(kCheckedPart, end - next_) : 0);
-  while (next_ < end) {
-    MutableBytes part = MutableBytes(buffer).first(std::min<std::uint64_t>(buffer.size(), end - next_));
-    raw_->read(next_, part);
-    update(part);
+void CheckedSource::read_up_to(Reading& now, std::uint64_t end) const {
+  core::ByteVector buffer(now.next < end ? std::min(kCheckedPart, end - now.next) : 0);
+  while (now.next < end) {
+    MutableBytes part = MutableBytes(buffer).first(std::min<std::uint64_t>(buffer.size(), end - now.next));
+    raw_->read(now.next, part);
+    update(now, part);
   }
 }
 
 /// What came before its turn is taken from its copy, or read again.
-void CheckedSource::catch_up() const {
-  while (!early_.empty() && early_.begin()->first <= next_) {
-    auto part = early_.extract(early_.begin());
-    const Early& early = part.mapped();
-    if (early.end() <= next_) continue;
-    early.bytes().empty() ? read_up_to(early.end()) : update(early.bytes().subspan(next_ - part.key()));
+void CheckedSource::catch_up(Reading& now) const {
+  while (!now.early.empty() && now.early.begin()->first <= now.next) {
+    auto part = now.early.extract(now.early.begin());
+    const Reading::Early& early = part.mapped();
+    if (early.end() <= now.next) continue;
+    early.bytes().empty() ? read_up_to(now, early.end()) : update(now, early.bytes().subspan(now.next - part.key()));
   }
 }
 
-void CheckedSource::judge() const {
+void CheckedSource::judge(Reading& now) const {
   bool same = false;
   if (const auto* crc = std::get_if<std::uint32_t>(&expected_)) {
-    same = crc_ == *crc;
+    same = now.crc == *crc;
   } else {
-    if (hasher_ == nullptr) hasher_ = std::make_unique<Hasher128>();
-    same = hasher_->finish() == std::get<Hash128>(expected_);
+    if (now.hasher == nullptr) now.hasher = std::make_unique<Hasher128>();
+    same = now.hasher->finish() == std::get<Hash128>(expected_);
   }
   state_ = same ? State::good : State::damaged;
-  early_.clear();
+  now.early.clear();
   throw_damage();
 }
 
-void CheckedSource::finish() const {
+void CheckedSource::finish(Reading& now) const {
   if (is_open()) {
-    touched_ = true;
-    read_up_to(size());
-    judge();
+    now.touched = true;
+    read_up_to(now, size());
+    judge(now);
   }
   throw_damage();
 }
 
 /// Bytes that cannot be decoded are damaged, too.
 void CheckedSource::note_failure(const std::string& message) const {
-  std::lock_guard lock(mutex_);
+  Reading& now = reading();
+  std::lock_guard lock(now.mutex);
   if (state_ == State::damaged) return;
-  failure_ = message;
+  now.failure = message;
   state_ = State::damaged;
 }
 
 void CheckedSource::throw_damage() const {
-  if (!is_damaged() || options_.lenient) return;
-  if (!failure_.empty()) throw core::Error(core::ErrorCode::corrupt, failure_);
-  std::string text = options_.subject + ": ";
+  if (!is_damaged() || options_->lenient) return;
+  const Reading& now = reading();
+  if (!now.failure.empty()) throw core::Error(core::ErrorCode::corrupt, now.failure);
+  std::string text = options_->subject + ": ";
   if (const auto* hash = std::get_if<Hash128>(&expected_)) {
-    text += "their hash is " + to_hex(hasher_->finish()) + " where " + to_hex(*hash) + " was written";
+    text += "their hash is " + to_hex(now.hasher->finish()) + " where " + to_hex(*hash) + " was written";
   } else {
     text += "its CRC-32 is not the recorded one";
   }
@@ -177,6 +217,10 @@ void CheckedSource::throw_damage() const {
 }
 
 SourcePtr checked(SourcePtr raw, Checksum expected, CheckOptions options) {
+  return checked(std::move(raw), std::move(expected), std::make_shared<const CheckOptions>(std::move(options)));
+}
+
+SourcePtr checked(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options) {
   return std::make_shared<CheckedSource>(std::move(raw), std::move(expected), std::move(options));
 }
 

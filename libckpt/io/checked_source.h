@@ -6,8 +6,6 @@
 // Use: source = checked(zip.payload(member), member.crc32, {.subject = "the record 'data/0' is damaged"});
 
 #include <atomic>
-#include <map>
-#include <mutex>
 #include <string>
 #include <variant>
 
@@ -33,7 +31,10 @@ using Checksum = std::variant<std::uint32_t, Hash128, SeenDamage>;
 
 class CheckedSource final : public ByteSource {
  public:
-  CheckedSource(SourcePtr raw, Checksum expected, CheckOptions options);
+  CheckedSource(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options);
+  ~CheckedSource() override;
+  CheckedSource(const CheckedSource&) = delete;
+  CheckedSource& operator=(const CheckedSource&) = delete;
 
   std::uint64_t size() const override { return raw_->size(); }
   void read(std::uint64_t offset, MutableBytes out) const override;
@@ -45,53 +46,38 @@ class CheckedSource final : public ByteSource {
   /// The bytes without the check, for whoever carries the recorded checksum along with them.
   const SourcePtr& raw() const { return raw_; }
   bool is_open() const { return state_ == State::open; }
+  /// Whether no byte is handed out before all were compared.
+  bool checks_before_use() const { return options_->before_use; }
   bool is_damaged() const;
 
  private:
   enum class State : std::uint8_t { open, good, damaged };
 
-  /// A part that was read before its turn, with a copy of its bytes while there is room for copies.
-  class Early {
-   public:
-    Early(std::uint64_t end, Bytes bytes);
-    ~Early();
-    Early(const Early&) = delete;
-    Early& operator=(const Early&) = delete;
-    std::uint64_t end() const { return end_; }
-    Bytes bytes() const { return {copy_.get(), size_}; }  ///< empty: they are to be read again
-
-   private:
-    std::uint64_t end_;
-    std::size_t size_ = 0;
-    std::unique_ptr<std::byte[]> copy_;
-  };
+  /// What has been read so far. Most sources of a large file are listed and never read, and have none.
+  struct Reading;
+  Reading& reading() const;
 
   void read_part(std::uint64_t offset, MutableBytes out) const;
-  // With the lock held.
-  void note(std::uint64_t offset, Bytes bytes) const;
-  void update(Bytes bytes) const;
-  void read_up_to(std::uint64_t end) const;
-  void catch_up() const;
-  void judge() const;
-  void finish() const;
+  void note(Reading& now, std::uint64_t offset, Bytes bytes) const;
+  void update(Reading& now, Bytes bytes) const;
+  void read_up_to(Reading& now, std::uint64_t end) const;
+  void catch_up(Reading& now) const;
+  void judge(Reading& now) const;
+  void finish(Reading& now) const;
   void throw_damage() const;
   void note_failure(const std::string& message) const;
 
   SourcePtr raw_;
   Checksum expected_;
-  CheckOptions options_;
+  std::shared_ptr<const CheckOptions> options_;
+  mutable std::atomic<Reading*> reading_ = nullptr;
   mutable std::atomic<State> state_ = State::open;
-  mutable std::mutex mutex_;
-  mutable std::uint64_t next_ = 0;  ///< all before it is in the checksum
-  mutable bool touched_ = false;
-  mutable std::map<std::uint64_t, Early> early_;  ///< by where they begin
-  mutable std::uint32_t crc_ = 0;
-  mutable std::unique_ptr<Hasher128> hasher_;
-  mutable std::string failure_;  ///< why the bytes cannot even be handed out; set once, before state_
 };
 
 /// `raw` with its checksum.
 SourcePtr checked(SourcePtr raw, Checksum expected, CheckOptions options);
+/// The same for many that share their options.
+SourcePtr checked(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options);
 /// True when a part that the bytes come from has turned out not to have its recorded checksum.
 bool is_damaged(const ByteSource& source);
 /// True when a part has a checksum that was not compared yet: the bytes must be read, not copied unseen.

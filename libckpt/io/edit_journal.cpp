@@ -121,6 +121,18 @@ void FileEdit::replace_end(std::uint64_t offset, core::Bytes old_end, core::Byte
   tail.assign(rest.begin(), rest.end());
 }
 
+std::string undo_warning(UndoKept kept) {
+  if (kept == UndoKept::beside) {
+    return "what 'ckpt undo' needs lies in a hidden file beside it: the state folder (XDG_STATE_HOME, or .local/state "
+           "in HOME) cannot be written to";
+  }
+  if (kept == UndoKept::nowhere) {
+    return "'ckpt undo' cannot take this edit back: neither the state folder (XDG_STATE_HOME, or .local/state in HOME) "
+           "nor the folder of the file has room for its record";
+  }
+  return "";
+}
+
 struct EditJournal::Impl {
   explicit Impl(const std::filesystem::path& path_in) : path(path_in), target(detail::look_up(path)) {
     if (!target.old) throw_errno(ENOENT, "cannot write");
@@ -265,6 +277,17 @@ bool EditJournal::settle(const std::filesystem::path& path) {
   struct stat status {};
   if (::lstat(journal.c_str(), &status) == 0) return EditJournal(path).impl_->put_back > 0;
   return detail::may_be_head(real.filename().string()) && settle_set(path) > 0;
+}
+
+UndoKept keep_undo_of_replaced(const std::filesystem::path& path, FileEdit edit) {
+  return core::with_context(path.string(), [&] {
+    EditJournal::Impl replaced(path);
+    replaced.begin();
+    if (detail::stage_of(replaced.file.get(), edit) != EditStage::whole) {
+      throw Error(ErrorCode::io, "the file was changed by another program right after it was written");
+    }
+    return keep_undo_of(replaced.folder(), replaced.target.name, replaced.file.get(), {.edit = std::move(edit)});
+  });
 }
 
 namespace detail {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,9 @@ enum class UndoKept : std::uint8_t {
   beside,        ///< the file, since there is no state folder or it has no room
 };
 
+/// What a person should know of how an edit is taken back; "" where all is as usual.
+std::string undo_warning(UndoKept kept);
+
 class EditJournal {
  public:
   /// Takes the writer lock and settles an edit that was interrupted. Follows symbolic links. Errors: Error(io) for a
@@ -91,9 +95,15 @@ class EditJournal {
   static bool settle(const std::filesystem::path& path);
 
  private:
+  friend UndoKept keep_undo_of_replaced(const std::filesystem::path& path, FileEdit edit);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// For a file that was just replaced as a whole, in one step: keeps what undo() takes that back from, which then is an
+/// edit in place. `edit` tells both versions. Errors: Error(io) for another writer, and where the file is not the new
+/// version any more. REQUIRES: EditJournal::can_record() it.
+UndoKept keep_undo_of_replaced(const std::filesystem::path& path, FileEdit edit);
 
 namespace detail {
 

@@ -16,10 +16,8 @@ namespace {
 /// Counts commas and opening brackets, which are at least as many as the values.
 class ValueCount {
  public:
-  ValueCount(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {
-    double factor = kJsonAllowance.per_byte * static_cast<double>(limits.max_expansion) / 100;
-    most_ = kJsonAllowance.free + static_cast<std::uint64_t>(static_cast<double>(text.size()) * factor);
-  }
+  ValueCount(std::string_view text, const Limits& limits)
+      : text_(text), limits_(limits), most_(most_header_values(text.size(), limits)) {}
 
   void run() {
     for (std::size_t at = 0; at < text_.size(); ++at) {
@@ -77,7 +75,7 @@ class ValueCount {
 
   std::string_view text_;
   const Limits& limits_;
-  std::uint64_t most_ = 0;
+  std::uint64_t most_;
   std::uint64_t all_ = 0;
   std::uint64_t tensors_ = 0;
   std::uint64_t in_member_ = 0;
@@ -86,6 +84,11 @@ class ValueCount {
 };
 
 }  // namespace
+
+std::uint64_t most_header_values(std::uint64_t length, const Limits& limits) {
+  const double factor = kJsonAllowance.per_byte * static_cast<double>(limits.max_expansion) / 100;
+  return kJsonAllowance.free + static_cast<std::uint64_t>(static_cast<double>(length) * factor);
+}
 
 void check_header_values(std::string_view text, const Limits& limits) {
   ValueCount(text, limits).run();

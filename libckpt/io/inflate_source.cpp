@@ -3,10 +3,12 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
 #include <new>
 
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/kept_memory.h"
 #include "libcore/base/error.h"
 
 namespace ckpt {
@@ -18,6 +20,7 @@ using core::ErrorCode;
 constexpr std::uint64_t kInput = 64 << 10;
 constexpr std::uint64_t kStep = 256 << 10;
 constexpr std::uint64_t kHistory = 32 << 20;
+constexpr std::uint64_t kReaders = 4;  ///< members that are read at once share what may be kept
 
 /// zlib's decoder in front of a source.
 class Decoder {
@@ -91,9 +94,10 @@ class Decoder {
   bool ended_ = false;
 };
 
-class InflateSource final : public ByteSource {
+class InflateSource final : public ByteSource, private detail::Keeper {
  public:
   InflateSource(SourcePtr packed, InflateOptions options) : packed_(std::move(packed)), options_(std::move(options)) {}
+  ~InflateSource() override { forget(); }
 
   std::uint64_t size() const override { return options_.size; }
   void require_unchanged() const override { packed_->require_unchanged(); }
@@ -104,6 +108,7 @@ class InflateSource final : public ByteSource {
       throw Error(ErrorCode::corrupt, "a read past the end of " + options_.what);
     }
     std::lock_guard lock(mutex_);
+    forget();  // what it is decoded from may keep something, too, and would come back to this lock
     try {
       while (!out.empty()) {
         std::uint64_t count = read_some(offset, out);
@@ -111,53 +116,68 @@ class InflateSource final : public ByteSource {
         out = out.subspan(count);
       }
     } catch (...) {
-      let_go();
+      clear();
       throw;
     }
-    if (served_ >= options_.size) let_go();
+    // Thousands of members must not each hold a decoder.
+    if (served_ < options_.size - std::min(first_, options_.size)) return used(end_ - begin_);
+    clear();
   }
 
  private:
   std::uint64_t read_some(std::uint64_t offset, MutableBytes out) const {
     if (decoder_ == nullptr || offset < begin_) restart();
-    while (offset >= begin_ + history_.size()) decode();
-    std::uint64_t count = std::min<std::uint64_t>(out.size(), begin_ + history_.size() - offset);
-    std::copy_n(history_.begin() + static_cast<std::ptrdiff_t>(offset - begin_), count, out.begin());
+    first_ = std::min(first_, offset);
+    while (offset >= end_) decode();
+    const std::uint64_t at = offset - begin_;
+    const Bytes block = Bytes(history_[at / kStep]).subspan(at % kStep);
+    const std::size_t count = std::min(out.size(), block.size());
+    std::copy_n(block.begin(), count, out.begin());
     served_ += count;
     return count;
   }
 
   void restart() const {
-    let_go();
+    clear();
     decoder_ = std::make_unique<Decoder>(*packed_, options_);
   }
 
   void decode() const {
-    if (history_.size() >= 2 * kHistory) {
-      history_.erase(history_.begin(), history_.begin() + static_cast<std::ptrdiff_t>(kHistory));
-      begin_ += kHistory;
+    core::ByteVector block;
+    while ((history_.size() + 1) * kStep > std::clamp(detail::most_kept() / kReaders, kStep, kHistory)) {
+      block = std::move(history_.front());
+      history_.pop_front();
+      begin_ += block.size();
     }
-    std::uint64_t count = std::min(kStep, options_.size - begin_ - history_.size());
-    std::uint64_t known = history_.size();
-    history_.resize(known + count);
-    decoder_->next(MutableBytes(history_).subspan(known));
+    block.resize(std::min(kStep, options_.size - end_));
+    decoder_->next(block);
+    end_ += block.size();
+    history_.push_back(std::move(block));
   }
 
-  /// Thousands of members must not each hold a decoder.
-  void let_go() const {
+  void clear() const {
     decoder_.reset();
-    history_ = core::ByteVector();
-    begin_ = 0;
-    served_ = 0;
+    history_ = {};
+    begin_ = end_ = served_ = 0;
+    first_ = UINT64_MAX;
+  }
+
+  bool let_go() const override {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return false;
+    clear();
+    return true;
   }
 
   SourcePtr packed_;
   InflateOptions options_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Decoder> decoder_;
-  mutable core::ByteVector history_;  ///< decoded bytes from begin_ on
+  mutable std::deque<core::ByteVector> history_;  ///< blocks of kStep, the last one shorter: from begin_ to end_
   mutable std::uint64_t begin_ = 0;
-  mutable std::uint64_t served_ = 0;  ///< bytes handed out since the start: all of them means that the reader is done
+  mutable std::uint64_t end_ = 0;
+  mutable std::uint64_t first_ = UINT64_MAX;  ///< offset, the lowest that was asked for since the start
+  mutable std::uint64_t served_ = 0;  ///< bytes handed out since: all behind first_ means that the reader is done
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 // InflateSource: a deflated run of bytes as a source, in bounded memory whatever its size. It is decoded from the
-// front; the last 32 MiB stay at hand for readers that jump a little, a jump further back begins again. Thread safety:
-// read() may be called from many threads; they take turns. Use: SourcePtr data = inflated(slice(file, offset, stored),
-// {.size = size, .crc32 = crc, .what = "zip record 'a'"});
+// front; the last 32 MiB, or what readers may keep (kept_memory.h), stay at hand for readers that jump a little, a jump
+// further back begins again. Thread safety: read() may be called from many threads; they take turns. Use: SourcePtr
+// data = inflated(slice(file, offset, stored), {.size = size, .crc32 = crc, .what = "zip record 'a'"});
 
 #include <optional>
 #include <string>

@@ -114,6 +114,11 @@ class JsonWriter {
  private:
   JsonWriter& open(char bracket);
   JsonWriter& close(char bracket);
+  JsonWriter& quoted(std::string_view text, std::string_view behind);
+  template <class Number>
+  JsonWriter& digits(Number number);
+  /// Of the value that comes now, which it takes for written.
+  bool needs_comma();
   void before_value();
   void new_line();
 

@@ -135,8 +135,10 @@ unsigned thread_count(unsigned asked) {
 void parallel_for(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& body) {
   std::atomic<std::size_t> next = 0;
   FirstFailure failure;
-  auto work = [&] {
-    for (std::size_t i = next++; i < count && !failure.failed(); i = next++) {
+  // What was taken is done, also after a failure: all before that were taken, so the one with the lowest index is met.
+  auto take = [&]() -> std::size_t { return failure.failed() ? count : next++; };
+  auto work_from = [&](std::size_t first) {
+    for (std::size_t i = first; i < count; i = take()) {
       try {
         body(i);
       } catch (...) {
@@ -146,8 +148,9 @@ void parallel_for(std::size_t count, unsigned threads, const std::function<void(
   };
   std::size_t workers = std::min<std::size_t>(thread_count(threads), count);
   {
-    Threads helpers(workers > 1 ? workers - 1 : 0, work);
-    work();
+    const std::size_t first = take();  // before any helper can
+    Threads helpers(workers > 1 ? workers - 1 : 0, [&] { work_from(take()); });
+    work_from(first);
   }
   failure.rethrow();
 }

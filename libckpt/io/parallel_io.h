@@ -15,7 +15,8 @@ namespace ckpt {
 /// worst the calling thread alone.
 unsigned thread_count(unsigned asked);
 
-/// Calls body(i) for every i below `count`. The first failure (by index) stops the handing out of work and is rethrown.
+/// Calls body(i) for every i below `count`, body(0) on the calling thread. The first failure (by index) stops the
+/// handing out of work and is rethrown.
 void parallel_for(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& body);
 
 struct InOrderOptions {

@@ -26,6 +26,11 @@ class OpenedWhenRead final : public ByteSource {
   OpenedWhenRead(std::uint64_t size, std::function<SourcePtr()> open) : size_(size), open_(std::move(open)) {}
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, MutableBytes out) const override { opened()->read(offset, out); }
+  /// Known once some of it was read: who only lists sources opens none.
+  std::optional<FileRange> file_range() const override {
+    SourcePtr source = now();
+    return source != nullptr ? source->file_range() : std::nullopt;
+  }
   void require_unchanged() const override {
     if (SourcePtr source = now()) source->require_unchanged();
   }

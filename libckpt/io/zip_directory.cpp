@@ -234,10 +234,20 @@ void compare_sizes(const LocalHeader& header, const ZipMember& member) {
   }
 }
 
+/// The search from the end would find that one first.
+bool ends_without_comment(const ByteSource& file) {
+  core::ByteVector last = read_range(file, file.size() - kEndSize, kEndSize);
+  return core::load_le<std::uint32_t>(last.data()) == kEndSignature &&
+         core::load_le<std::uint16_t>(&last[kEndSize - 2]) == 0;
+}
+
 }  // namespace
 
 ZipEnd find_zip_end(const ByteSource& file, bool accept_trailing) {
   if (file.size() < kEndSize) throw_no_end();
+  // Most archives have no comment; of another machine, the tail comes with the first look at it.
+  bool is_near = file.file_range().has_value() || !file.memory().empty();
+  if (is_near && ends_without_comment(file)) return read_end(file, file.size() - kEndSize);
   std::uint64_t tail_size = std::min<std::uint64_t>(file.size(), kEndSize + kMax16);
   std::uint64_t tail_begin = file.size() - tail_size;
   core::ByteVector tail = read_range(file, tail_begin, tail_size);

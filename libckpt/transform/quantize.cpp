@@ -1,9 +1,12 @@
 #include "libckpt/transform/quantize.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "libckpt/blocks/unpacked.h"
 #include "libckpt/transform/cast_values.h"
+#include "libckpt/transform/quantized_layers.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -84,6 +87,15 @@ class EntryMap : public detail::TreeMap {
   std::map<const Entry*, std::string> names_;
 };
 
+/// Values that are f32 as another float type.
+EntryPtr as_type(const EntryPtr& values, DType to) {
+  if (to == DType::f32) return values;
+  auto out = std::make_shared<Entry>(*values);
+  out->dtype = to;
+  if (values->bytes != nullptr) out->bytes = cast_source(values->bytes, DType::f32, to);
+  return out;
+}
+
 class Dequantizer final : public EntryMap {
  public:
   Dequantizer(const Checkpoint& checkpoint, const DequantizeOptions& options)
@@ -96,15 +108,60 @@ class Dequantizer final : public EntryMap {
     if (values == nullptr) {
       throw Error(ErrorCode::unsupported, "quantised blocks of type " + entry.blocks->name + " cannot be unpacked");
     }
-    if (to_ == DType::f32) return values;
-    auto out = std::make_shared<Entry>(*values);
-    out->dtype = to_;
-    if (values->bytes != nullptr) out->bytes = cast_source(values->bytes, DType::f32, to_);
-    return out;
+    return as_type(values, to_);
   }
 
  private:
   DType to_;
+};
+
+/// Puts one weight in the place of the first part of each layer, and takes the others away.
+class LayerDequantizer final : public detail::TreeMap {
+ public:
+  LayerDequantizer(const Checkpoint& checkpoint, const DequantizeOptions& options) : options_(options) {
+    for (const NamedEntry& named : list_entries(value_at(checkpoint.root, options.at)))
+      meant_.insert(named.entry.get());
+  }
+
+  const std::vector<QuantizeReport::Count>& counts() const { return counts_; }
+
+ protected:
+  bool edit_dict(const Value&, Dict& dict) override {
+    const std::vector<detail::LayerWeight> layers = detail::layer_weights(dict, {.zeros_as_stored = options_.gptq_v2});
+    std::vector<bool> gone(dict.items.size());
+    bool changed = false;
+    for (const detail::LayerWeight& layer : layers) {
+      auto& first = dict.items[layer.parts.front()];
+      if (!meant_.contains(&first.second.as_entry())) continue;
+      changed = true;
+      for (std::size_t part : layer.parts) gone[part] = true;
+      gone[layer.parts.front()] = false;
+      first = {Value::text(layer.key), Value::tensor(as_type(layer.weight, options_.to))};
+      count(layer.scheme);
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < dict.items.size(); ++i) {
+      if (gone[i]) continue;
+      if (kept != i) dict.items[kept] = std::move(dict.items[i]);
+      ++kept;
+    }
+    dict.items.resize(kept);
+    return changed;
+  }
+
+ private:
+  void count(const std::string& scheme) {
+    for (QuantizeReport::Count& known : counts_) {
+      if (known.from != scheme) continue;
+      ++known.tensors;
+      return;
+    }
+    counts_.push_back({scheme, std::string(core::name(options_.to)), 1});
+  }
+
+  const DequantizeOptions& options_;
+  std::set<const Entry*> meant_;
+  std::vector<QuantizeReport::Count> counts_;
 };
 
 class Quantizer final : public EntryMap {
@@ -159,12 +216,27 @@ Checkpoint dequantize(const Checkpoint& checkpoint, const DequantizeOptions& opt
     throw Error(ErrorCode::value,
                 "quantised blocks become values of a float type, not " + std::string(core::name(options.to)));
   }
-  Dequantizer map(checkpoint, options);
-  Checkpoint out = mapped(checkpoint, map, report);
+  LayerDequantizer layers(checkpoint, options);
+  Checkpoint whole = checkpoint;
+  whole.root = layers.map(checkpoint.root);
+  Dequantizer map(whole, options);
+  Checkpoint out = mapped(whole, map, report);
+  if (report != nullptr) {
+    for (const QuantizeReport::Count& count : layers.counts()) {
+      report->changed += count.tensors;
+      report->counts.push_back(count);
+    }
+  }
   if (map.report().changed == 0) return out;
   erase(out.metadata, kQuantizationVersion);
   if (erase(out.metadata, kFileType)) set_file_type(out.metadata, core::name(options.to));
   return out;
+}
+
+Checkpoint blocks_as_values(const Checkpoint& checkpoint) {
+  const std::vector<NamedEntry> all = list_entries(checkpoint.root);
+  const bool any = std::any_of(all.begin(), all.end(), [](const NamedEntry& named) { return named.entry->blocks; });
+  return any ? dequantize(checkpoint) : checkpoint;
 }
 
 Checkpoint quantize(const Checkpoint& checkpoint, const QuantizeOptions& options, QuantizeReport* report) {

@@ -1,5 +1,6 @@
 #pragma once
-// dequantize: the quantised blocks of a GGUF file as plain values, with the bits that gguf-py computes. quantize: float
+// dequantize: the quantised blocks of a GGUF file as plain values, with the bits that gguf-py computes; and the layers
+// of GPTQ, AWQ and compressed-tensors (quantized_layers.h) as one weight each, in place of their parts. quantize: float
 // tensors packed into blocks. Nothing is read before the result is: each tensor is unpacked or packed when its bytes
 // are asked for. The metadata that say how a GGUF file is quantised follow. Thread safety: pure. Use:
 // ckpt::save(ckpt::dequantize(ckpt::open("model.gguf")), "model.safetensors");
@@ -17,6 +18,8 @@ namespace ckpt {
 struct DequantizeOptions {
   core::DType to = core::DType::f32;  ///< a float type; the values are computed as f32 and then rounded to it
   std::string at = {};                ///< dotted path of the dict that is meant; "" = whole file
+  /// GPTQ layers have their zero points as they are, not less one: "checkpoint_format": "gptq_v2" in config.json.
+  bool gptq_v2 = false;
 };
 
 struct QuantizeOptions {
@@ -41,9 +44,13 @@ struct QuantizeReport {
 };
 
 /// Errors: Error(key) when nothing is at `at`; Error(value) when `to` is no float type; Error(unsupported) for a block
-/// type that cannot be unpacked, with the tensor's name.
+/// type that cannot be unpacked and for a layer whose parts do not fit each other, with the tensor's name.
 Checkpoint dequantize(const Checkpoint& checkpoint, const DequantizeOptions& options = {},
                       QuantizeReport* report = nullptr);
+/// The file with the quantised blocks of GGUF as float32 values, for what takes plain tensors alone; itself where it
+/// has none. Layers of GPTQ and others stay as they are. Errors: Error(unsupported) for a block type that cannot be
+/// unpacked. Use: Checkpoint plain = ckpt::blocks_as_values(ckpt::open("model.gguf"));
+Checkpoint blocks_as_values(const Checkpoint& checkpoint);
 
 /// Changes f64, f32, f16 and bf16 tensors of two dimensions or more whose last is a whole number of blocks; all others
 /// stay as they are, as in llama.cpp's files. Errors: Error(key) when nothing is at `at` or a pattern of `keep` is

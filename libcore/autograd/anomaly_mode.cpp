@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "libcore/autograd/conjugates.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/compare.h"
@@ -98,7 +99,7 @@ void detail::note_forward(const Node& node) {
 TensorList detail::checked_apply(Node& node, TensorList grads) {
   TensorList results;
   try {
-    results = node.apply(std::move(grads));
+    results = applied(node, std::move(grads));
   } catch (...) {
     warn_about(node);
     throw;

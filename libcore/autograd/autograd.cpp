@@ -32,6 +32,10 @@ Tensor root_grad(const Tensor& output, const Tensor& given, std::size_t index) {
     return given;
   }
   if (output.numel() != 1) throw Error(ErrorCode::runtime, "grad can be implicitly created only for scalar outputs");
+  if (core::is_complex(output.dtype())) {
+    throw Error(ErrorCode::runtime, "grad can be implicitly created only for real scalar outputs but got torch." +
+                                        std::string(name(output.dtype())));
+  }
   return ones_like(output);
 }
 

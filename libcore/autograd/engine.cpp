@@ -7,16 +7,19 @@
 #include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd_meta.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
 #include "libcore/backend/stream_values.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/blocked_layout.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/record_stream.h"
 #include "libcore/tensor/tensor.h"
 
@@ -258,6 +261,7 @@ void GraphTask::evaluate(Entry& entry) {
 }
 
 void GraphTask::evaluate_here(Entry& entry) {
+  const detail::NodeScope scope(detail::EventKind::evaluation, *entry.node);
   if (several_) sum_waiting(entry);
   if (entry.grads.empty()) entry.grads.resize(entry.node->outputs().size());
   if (entry.node->has_hooks() && entry.needed) {
@@ -279,8 +283,9 @@ TensorList GraphTask::apply_node(Entry& entry) {
   bool any = std::any_of(entry.grads.begin(), entry.grads.end(), [](const Tensor& t) { return t.defined(); });
   if (!any || !entry.needed || (!captures_.empty() && node.is_accumulator())) return {};
   const KeptGraph kept(options_.keep_graph);
+  const detail::NodeScope scope(detail::EventKind::backward, node);
   TensorList results = detail::anomaly_mode_on() ? detail::checked_apply(node, std::move(entry.grads))
-                                                 : node.apply(std::move(entry.grads));
+                                                 : detail::applied(node, std::move(entry.grads));
   if (!options_.keep_graph) node.release_saved();
   return results;
 }
@@ -352,6 +357,7 @@ Tensor GraphTask::validated(const Node& from, std::size_t index, const OutputMet
     }
     grad = sum_to(grad, expected.sizes);
   }
+  if (is_complex(grad) && !core::is_complex(expected.dtype)) grad = real(grad);
   if (grad.dtype() != expected.dtype) grad = grad.to(expected.dtype);
   if (grad.device() != expected.device && grad.dim() == 0) grad = grad.to(expected.device);  // a number that mixed in
   if (grad.device() != expected.device) {

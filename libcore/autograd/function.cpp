@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
@@ -48,7 +49,7 @@ void FunctionNode::start(std::vector<Tensor> arguments, std::vector<bool> is_ten
 }
 
 Tensor FunctionNode::recorded(Tensor output, const IntrusivePtr<FunctionNode>& self) {
-  const bool without = contains(context_.without_grad_, output) || !output.is_floating_point();
+  const bool without = contains(context_.without_grad_, output) || !is_inexact(output.dtype());
   if (contains(context_.dirty_, output) && !without) {
     check_in_place(output);
     output.impl()->bump_version();

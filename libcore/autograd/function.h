@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/class_name.h"
 
@@ -60,7 +61,7 @@ namespace detail {
 
 using FunctionBackward = std::vector<Tensor> (*)(FunctionContext&, const std::vector<Tensor>&);
 
-class FunctionNode final : public Node {
+class FunctionNode final : public Node, public FollowsConvention {
  public:
   FunctionNode(std::string class_name, FunctionBackward backward);
   std::string_view name() const override { return name_; }

@@ -11,6 +11,7 @@
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/profile_events.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -47,6 +48,9 @@ std::string operation_name(std::string_view node) {
 
 }  // namespace
 
+std::uint64_t detail::next_sequence_nr() {
+  return next_sequence;
+}
 bool is_grad_enabled() {
   return grad_enabled;
 }

@@ -51,7 +51,8 @@ void refresh_view_node(const Tensor& t, AutogradMeta& meta) {
   const SpinLock lock(meta.view_lock);
   if (meta.view_version.load(std::memory_order_relaxed) == version) return;
   GradModeGuard on(true);
-  Tensor again = meta.base.as_strided(t.sizes(), t.strides(), t.storage_offset());
+  const Tensor base = detail::as_elements_of(meta.base, t.dtype());
+  Tensor again = base.as_strided(t.sizes(), t.strides(), t.storage_offset());
   AutogradMeta& fresh = make_meta(again);
   meta.grad_fn = fresh.grad_fn;
   meta.output_nr = fresh.output_nr;

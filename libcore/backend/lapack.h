@@ -1,11 +1,24 @@
 #pragma once
-// LAPACK on column-major arrays of float or double, as functions with names. Results are LAPACK's `info`: 0, or what
-// stood in the way. Thread safety: pure functions of their arrays.
-// Use: int info = lapack::lu(3, 3, a, pivots);
+// LAPACK on column-major arrays of float, double and their complex numbers, as functions with names. Results are
+// LAPACK's `info`: 0, or what stood in the way. Thread safety: pure functions of their arrays. Use: int info =
+// lapack::lu(3, 3, a, pivots);
 
+#include <complex>
 #include <cstdint>
 
 namespace core::lapack {
+
+template <class T>
+struct RealOf {
+  using type = T;
+};
+template <class T>
+struct RealOf<std::complex<T>> {
+  using type = T;
+};
+/// The type of the parts of T.
+template <class T>
+using Real = typename RealOf<T>::type;
 
 /// a (m, n) = P L U; `pivots`: min(m, n). Info k: the k-th diagonal element of U is 0.
 template <class T>
@@ -31,20 +44,22 @@ void make_q(int m, int n, int k, T* a, const T* tau);
 /// job: 'N' values alone, 'S' reduced, 'A' all. u: (m, columns), vh: (rows, n) with that leading size.
 template <class T>
 struct SvdArrays {
-  T *a, *s, *u, *vh;
+  T* a;
+  Real<T>* s;
+  T *u, *vh;
   int vh_rows;
 };
 template <class T>
 int svd(char job, int m, int n, const SvdArrays<T>& arrays);
 /// a becomes the vectors where they are wanted.
 template <class T>
-int eigh(char job, char uplo, int n, T* a, T* values);
-/// Of any square matrix, `a` is spoilt. Complex values come as (real, imaginary) of conjugate pairs, the one with the
-/// positive imaginary part first; vectors (n, n, or null where they are not wanted) of such a pair are columns j, j +
-/// 1: real and imaginary part of the first.
+int eigh(char job, char uplo, int n, T* a, Real<T>* values);
+/// Of any square matrix of real numbers, `a` is spoilt. Complex values come as (real, imaginary) of conjugate pairs,
+/// the one with the positive imaginary part first; vectors (n, n, or null where they are not wanted) of such a pair are
+/// columns j, j + 1: real and imaginary part of the first.
 template <class T>
 int eig(int n, T* a, T* real, T* imaginary, T* vectors);
-/// b (max(m, n), count) becomes the solution; gives the rank. By a complete orthogonal factorisation.
+/// Of real numbers. b (max(m, n), count) becomes the solution; gives the rank. By a complete orthogonal factorisation.
 template <class T>
 int lstsq(int m, int n, int count, T* a, T* b, T rcond);
 

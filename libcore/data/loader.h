@@ -20,6 +20,7 @@
 #include "libcore/data/iterable.h"
 #include "libcore/data/loader_options.h"
 #include "libcore/data/pin_memory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/untracked_views.h"
 
@@ -205,6 +206,8 @@ requires(DatasetLike<D> || IterableDatasetLike<D>) class DataLoader {
     if (options_.num_workers == 0) {
       draw_base_seed();
       return Iterator([batches = std::move(batches), fetch = make_fetch()()]() mutable -> std::optional<Batch> {
+        const detail::AnnotationScope event(
+            [] { return "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"; });
         auto indices = batches();
         return indices ? fetch(*indices) : std::nullopt;
       });
@@ -212,7 +215,11 @@ requires(DatasetLike<D> || IterableDatasetLike<D>) class DataLoader {
     std::shared_ptr<Pool> pool = kept_.pool ? kept_.pool : make_pool();
     if (options_.persistent_workers) kept_.pool = pool;
     pool->start(std::move(batches));
-    return Iterator([pool] { return pool->next(); });
+    return Iterator([pool] {
+      const detail::AnnotationScope event(
+          [] { return "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"; });
+      return pool->next();
+    });
   }
   std::default_sentinel_t end() const { return {}; }
 

@@ -3,6 +3,7 @@
 // everything else (order, threads, checks, errors). Internal to dist.
 // Thread safety: several collectives with different tags may run at once, each in a thread of its own. Errors: any
 // std::exception; ProcessGroup says whose fault it was.
+// Use: std::string said_by = engine.name();
 
 #include <chrono>
 #include <cstdint>

@@ -2,7 +2,8 @@
 // Reducer: what DistributedDataParallel does with gradients, without the module's type. When a gradient is ready it
 // goes into its bucket, multiplied by 1 / ranks; a full bucket is summed over all ranks, in a thread of the group,
 // while backward goes on; with the last gradient the sums are waited for and handed back. Internal to dist. Thread
-// safety: one step at a time; backward may run hooks in several threads. Use: see distributed_data_parallel.cpp.
+// safety: one step at a time; backward may run hooks in several threads.
+// Use: Reducer reducer(trained, {{0, 1}}, {.group = group}); reducer.prepare_forward();
 
 #include <cstdint>
 #include <mutex>

@@ -2,7 +2,7 @@
 // Watch: how the processes of a training learn of each other's end. Each has one connection to rank 0; who ends without
 // a goodbye is noticed there at once and named to all others. The same way go the error of a process that failed first,
 // and what each process waits in when that takes long, so that calls which differ can be explained.
-// Internal to dist. Thread safety: all calls. Use: Watch watch({.rank = r, .size = n, .store = store}); ...
+// Internal to dist. Thread safety: all calls. Use: Watch watch({.rank = r, .size = n, .store = store});
 
 #include <chrono>
 #include <condition_variable>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -64,7 +65,7 @@ struct BackwardCall {
   }
 };
 
-struct BackwardHookFunction : Node {
+struct BackwardHookFunction : Node, detail::FollowsConvention {
   std::shared_ptr<BackwardCall> call;
   std::string_view name() const override { return "BackwardHookFunctionBackward"; }
 };

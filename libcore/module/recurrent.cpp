@@ -7,10 +7,12 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
+#include "libcore/module/detail/recurrent_state.h"
 #include "libcore/module/init.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/dropout.h"
+#include "libcore/ops/index.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/pointwise.h"
@@ -58,10 +60,12 @@ std::string size_tuple(const Shape& sizes) {
   return "(" + std::to_string(sizes[0]) + ", " + std::to_string(sizes[1]) + ", " + std::to_string(sizes[2]) + ")";
 }
 
-void check_size(const Tensor& state, const Shape& wanted, const char* what) {
-  if (state.sizes() == wanted) return;
-  throw Error(ErrorCode::runtime,
-              std::string("Expected ") + what + " size " + size_tuple(wanted) + ", got " + to_list(state.sizes()));
+std::string for_input(std::int64_t rank) {
+  return std::string("For ") + (rank == 3 ? "batched 3-D" : "unbatched 2-D") + " input, ";
+}
+
+std::string rank_text(const Tensor& x) {
+  return std::to_string(x.dim()) + "-D";
 }
 
 void check_same_device(const Tensor& x, const Tensor& other, const char* what) {
@@ -69,6 +73,10 @@ void check_same_device(const Tensor& x, const Tensor& other, const char* what) {
   throw Error(ErrorCode::runtime, std::string("Input and ") + what +
                                       " tensors are not at the same device, found input tensor at " + x.device().str() +
                                       " and " + what + " tensor at " + other.device().str());
+}
+
+PackedSequence with_rows(const PackedSequence& x, const Tensor& rows) {
+  return {rows, x.batch_sizes, x.sorted_indices, x.unsorted_indices};
 }
 
 }  // namespace
@@ -145,46 +153,58 @@ void RecurrentBase::check_input(const Tensor& x) const {
   }
 }
 
+void detail::check_state_size(const Tensor& state, const Shape& wanted, const char* what) {
+  if (state.sizes() == wanted) return;
+  throw Error(ErrorCode::runtime,
+              std::string("Expected ") + what + " size " + size_tuple(wanted) + ", got " + to_list(state.sizes()));
+}
+
+void detail::check_lstm_ranks(std::int64_t rank, const Tensor& h0, const Tensor& c0) {
+  if (h0.dim() == rank && c0.dim() == rank) return;
+  throw Error(ErrorCode::runtime, for_input(rank) + "hx and cx should also be " + std::to_string(rank) +
+                                      "-D but got (" + rank_text(h0) + ", " + rank_text(c0) + ") tensors");
+}
+
 void RecurrentBase::check_state_ranks(const Tensor& x, const Tensor& h0, const Tensor& c0) const {
   if (!h0.defined()) return;
-  const std::int64_t wanted = x.dim();
-  const std::string start = std::string("For ") + (wanted == 3 ? "batched 3-D" : "unbatched 2-D") + " input, ";
-  const auto rank = [](const Tensor& t) { return std::to_string(t.dim()) + "-D"; };
-  if (kind_ == RecurrentKind::lstm) {
-    if (h0.dim() == wanted && c0.dim() == wanted) return;
-    throw Error(ErrorCode::runtime, start + "hx and cx should also be " + std::to_string(wanted) + "-D but got (" +
-                                        rank(h0) + ", " + rank(c0) + ") tensors");
-  }
-  if (h0.dim() != wanted) {
-    throw Error(ErrorCode::runtime,
-                start + "hx should also be " + std::to_string(wanted) + "-D but got " + rank(h0) + " tensor");
+  if (kind_ == RecurrentKind::lstm) return detail::check_lstm_ranks(x.dim(), h0, c0);
+  if (h0.dim() != x.dim()) {
+    throw Error(ErrorCode::runtime, for_input(x.dim()) + "hx should also be " + std::to_string(x.dim()) +
+                                        "-D but got " + rank_text(h0) + " tensor");
   }
 }
 
-void RecurrentBase::check_states(const Tensor& x, const Start& start) const {
+void RecurrentBase::check_rank(const Tensor& x, std::int64_t wanted) const {
+  if (x.dim() == wanted) return;
+  throw Error(ErrorCode::runtime,
+              "input must have " + std::to_string(wanted) + " dimensions, got " + std::to_string(x.dim()));
+}
+
+void RecurrentBase::check_states(const Tensor& x, std::int64_t samples, const Start& start) const {
   const Tensor& weight = parameters_[0].second;
   if (x.dtype() != weight.dtype() && !core::detail::autocast_mode.is_on()) {
     const auto name = [](const Tensor& t) { return "torch." + std::string(core::name(t.dtype())); };
-    throw Error(ErrorCode::value, std::string(name_) + " input dtype (" + name(x) + ") does not match weight dtype (" +
-                                      name(weight) + "). Convert input: input.to(" + name(weight) +
-                                      "), or convert model: model.to(" + name(x) + ")");
+    throw Error(ErrorCode::value, "RNN input dtype (" + name(x) + ") does not match weight dtype (" + name(weight) +
+                                      "). Convert input: input.to(" + name(weight) + "), or convert model: model.to(" +
+                                      name(x) + ")");
   }
   if (x.size(-1) != input_size) {
     throw Error(ErrorCode::runtime, "input.size(-1) must be equal to input_size. Expected " +
                                         std::to_string(input_size) + ", got " + std::to_string(x.size(-1)));
   }
-  const std::int64_t count = options.num_layers * directions(), samples = x.size(1);
+  const std::int64_t count = options.num_layers * directions();
   if (kind_ == RecurrentKind::lstm) {
-    check_size(start.h, {count, samples, output_size()}, "hidden[0]");
-    check_size(start.c, {count, samples, hidden_size}, "hidden[1]");
+    detail::check_state_size(start.h, {count, samples, output_size()}, "hidden[0]");
+    detail::check_state_size(start.c, {count, samples, hidden_size}, "hidden[1]");
   } else {
-    check_size(start.h, {count, samples, hidden_size}, "hidden");
+    detail::check_state_size(start.h, {count, samples, hidden_size}, "hidden");
   }
   check_same_device(x, start.h, "hidden");
   check_same_device(x, weight, "parameter");
 }
 
-RecurrentBase::Output RecurrentBase::run_layers(const Tensor& x, const Start& start, bool training) const {
+RecurrentBase::Output RecurrentBase::run_layers(const Tensor& x, const Start& start, bool training,
+                                                const std::vector<std::int64_t>* batch_sizes) const {
   Tensor input = x;
   std::vector<Tensor> last_h, last_c;
   for (std::int64_t layer = 0; layer < options.num_layers; ++layer) {
@@ -192,7 +212,11 @@ RecurrentBase::Output RecurrentBase::run_layers(const Tensor& x, const Start& st
     for (std::int64_t direction = 0; direction < directions(); ++direction) {
       const std::int64_t at = layer * directions() + direction;
       const RecurrentState state{start.h.select(0, at), start.c.defined() ? start.c.select(0, at) : Tensor()};
-      const RecurrentLayer done = recurrent_layer(kind_, input, state, weights(layer, direction), direction == 1);
+      const RecurrentWeights w = weights(layer, direction);
+      const bool reverse = direction == 1;
+      const RecurrentLayer done = batch_sizes == nullptr
+                                      ? recurrent_layer(kind_, input, state, w, reverse)
+                                      : packed_recurrent_layer(kind_, input, *batch_sizes, state, w, reverse);
       outputs.push_back(done.output);
       last_h.push_back(done.last.h);
       last_c.push_back(done.last.c);
@@ -217,13 +241,33 @@ RecurrentBase::Output RecurrentBase::run(const Tensor& x, const Tensor& h0, cons
   };
   const bool lstm = kind_ == RecurrentKind::lstm;
   const Start start{state(h0, output_size()), lstm ? state(c0, hidden_size) : Tensor()};
-  check_states(input, start);
-  Output out = run_layers(input, start, training);
+  check_states(input, samples, start);
+  if (input.size(0) == 0) throw Error(ErrorCode::runtime, "Expected sequence length to be larger than 0 in RNN");
+  Output out = run_layers(input, start, training, nullptr);
   if (options.batch_first) out.y = lstm ? out.y.transpose(0, 1) : transposed_in_place(out.y);
   if (!single) return out;
   out.y = out.y.squeeze(batch_dim);
   out.h = out.h.squeeze(1);
   if (lstm) out.c = out.c.squeeze(1);
+  return out;
+}
+
+RecurrentBase::Output RecurrentBase::run(const PackedSequence& x, const Tensor& h0, const Tensor& c0,
+                                         bool training) const {
+  const std::vector<std::int64_t> batch_sizes = x.sizes_of_steps();
+  const std::int64_t count = options.num_layers * directions(), samples = batch_sizes[0];
+  const auto state = [&](const Tensor& given, std::int64_t size) {
+    if (!given.defined()) return zeros({count, samples, size}, {.dtype = x.data.dtype(), .device = x.data.device()});
+    return x.sorted_indices.defined() ? index_select(given, 1, x.sorted_indices) : given;
+  };
+  const bool lstm = kind_ == RecurrentKind::lstm;
+  const Start start{state(h0, output_size()), lstm ? state(c0, hidden_size) : Tensor()};
+  check_rank(x.data, 2);
+  check_states(x.data, samples, start);
+  Output out = run_layers(x.data, start, training, &batch_sizes);
+  if (!x.unsorted_indices.defined()) return out;
+  out.h = index_select(out.h, 1, x.unsorted_indices);
+  if (lstm) out.c = index_select(out.c, 1, x.unsorted_indices);
   return out;
 }
 
@@ -235,6 +279,11 @@ std::tuple<Tensor, Tensor> RNN::forward(const Tensor& x, const Tensor& h0) const
   return {out.y, out.h};
 }
 
+std::tuple<PackedSequence, Tensor> RNN::forward(const PackedSequence& x, const Tensor& h0) const {
+  const Output out = run(x, h0, {}, is_training());
+  return {with_rows(x, out.y), out.h};
+}
+
 LSTM::LSTM(std::int64_t in, std::int64_t hidden, const RecurrentOptions& given)
     : RecurrentBase("LSTM", RecurrentKind::lstm, in, hidden, given) {}
 
@@ -244,12 +293,23 @@ std::tuple<Tensor, std::tuple<Tensor, Tensor>> LSTM::forward(const Tensor& x,
   return {out.y, {out.h, out.c}};
 }
 
+std::tuple<PackedSequence, std::tuple<Tensor, Tensor>> LSTM::forward(const PackedSequence& x,
+                                                                     const std::tuple<Tensor, Tensor>& state) const {
+  const Output out = run(x, std::get<0>(state), std::get<1>(state), is_training());
+  return {with_rows(x, out.y), {out.h, out.c}};
+}
+
 GRU::GRU(std::int64_t in, std::int64_t hidden, const RecurrentOptions& given)
     : RecurrentBase("GRU", RecurrentKind::gru, in, hidden, given) {}
 
 std::tuple<Tensor, Tensor> GRU::forward(const Tensor& x, const Tensor& h0) const {
   const Output out = run(x, h0, {}, is_training());
   return {out.y, out.h};
+}
+
+std::tuple<PackedSequence, Tensor> GRU::forward(const PackedSequence& x, const Tensor& h0) const {
+  const Output out = run(x, h0, {}, is_training());
+  return {with_rows(x, out.y), out.h};
 }
 
 template class ModuleOf<RNN>;

@@ -1,6 +1,7 @@
 #pragma once
-// RNN, LSTM, GRU and their cells. As torch.nn's modules of the same names.
-// Thread safety: as Module. Use: core::LSTM lstm(16, 32, {.num_layers = 2});
+// RNN, LSTM, GRU and their cells. As torch.nn's modules of the same names. The layers take a PackedSequence too, and
+// give one (packed_sequence.h); states are then in the order of the sequences. Thread safety: as Module. Use:
+// core::LSTM lstm(16, 32, {.num_layers = 2});
 //   auto [y, state] = lstm(x);                    // x: (time, batch, 16), y: (time, batch, 32)
 //   auto [h, c] = state;                          // (layers * directions, batch, 32) each
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "libcore/module/module.h"
+#include "libcore/module/packed_sequence.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/recurrent.h"
 #include "libcore/tensor/tensor.h"
@@ -54,6 +56,8 @@ class RecurrentBase {
   std::string describe() const;
   /// Undefined states are zeros. Errors: PyTorch's texts for ranks, sizes, dtypes and devices.
   Output run(const Tensor& x, const Tensor& h0, const Tensor& c0, bool training) const;
+  /// y: packed rows.
+  Output run(const PackedSequence& x, const Tensor& h0, const Tensor& c0, bool training) const;
 
  private:
   struct Start {
@@ -65,8 +69,11 @@ class RecurrentBase {
   RecurrentWeights weights(std::int64_t layer, std::int64_t direction) const;
   void check_input(const Tensor& x) const;
   void check_state_ranks(const Tensor& x, const Tensor& h0, const Tensor& c0) const;
-  void check_states(const Tensor& x, const Start& start) const;
-  Output run_layers(const Tensor& x, const Start& start, bool training) const;
+  void check_states(const Tensor& x, std::int64_t samples, const Start& start) const;
+  void check_rank(const Tensor& x, std::int64_t wanted) const;
+  /// batch_sizes: of packed rows; null for (time, batch, in).
+  Output run_layers(const Tensor& x, const Start& start, bool training,
+                    const std::vector<std::int64_t>* batch_sizes) const;
 
   const char* name_;
   RecurrentKind kind_;
@@ -81,6 +88,7 @@ struct RNN : ModuleOf<RNN>, RecurrentBase {
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   std::tuple<Tensor, Tensor> forward(const Tensor& x, const Tensor& h0 = {}) const;
+  std::tuple<PackedSequence, Tensor> forward(const PackedSequence& x, const Tensor& h0 = {}) const;
 };
 
 struct LSTM : ModuleOf<LSTM>, RecurrentBase {
@@ -92,6 +100,8 @@ struct LSTM : ModuleOf<LSTM>, RecurrentBase {
   std::string extra_repr() const override { return describe(); }
   std::tuple<Tensor, std::tuple<Tensor, Tensor>> forward(const Tensor& x,
                                                          const std::tuple<Tensor, Tensor>& state = {}) const;
+  std::tuple<PackedSequence, std::tuple<Tensor, Tensor>> forward(const PackedSequence& x,
+                                                                 const std::tuple<Tensor, Tensor>& state = {}) const;
 };
 
 struct GRU : ModuleOf<GRU>, RecurrentBase {
@@ -101,6 +111,7 @@ struct GRU : ModuleOf<GRU>, RecurrentBase {
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   std::tuple<Tensor, Tensor> forward(const Tensor& x, const Tensor& h0 = {}) const;
+  std::tuple<PackedSequence, Tensor> forward(const PackedSequence& x, const Tensor& h0 = {}) const;
 };
 
 struct CellOptions {

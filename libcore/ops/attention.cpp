@@ -21,6 +21,8 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -112,6 +114,13 @@ Tensor attend_fused(const Tensor& q, const Tensor& k, const Tensor& v, const raw
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("scaled_dot_product_attention", {q, k, v, o.mask},
+                                {{"is_causal", o.is_causal},
+                                 {"scale", o.scale.value_or(std::numeric_limits<double>::quiet_NaN())},
+                                 {"dropout", o.dropout}},
+                                [&] { return scaled_dot_product_attention(q, k, v, o); });
+  const core::detail::OpScope scope("scaled_dot_product_attention", q, k, v);
   if (const Casts to(CastRule::lower, CastOn::any, {&q, &k, &v, &o.mask}); to) {
     AttentionOptions lower = o;
     lower.mask = to(o.mask);

@@ -15,6 +15,8 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/tensor_view.h"
@@ -185,6 +187,7 @@ Tensor recorded_linear(Tensor out, const Tensor& x, const Tensor& weight, const 
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
+  if (core::detail::traced_now()) return core::detail::traced("matmul", {a, b}, {}, [&] { return mm(a, b); });
   if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return mm(to(a), to(b));
   check_matrices("mm", a, b);
   Tensor out = raw::product(a, b);
@@ -198,6 +201,7 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (core::detail::traced_now()) return core::detail::traced("matmul", {a, b}, {}, [&] { return bmm(a, b); });
   if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return bmm(to(a), to(b));
   if (a.dim() != 3) throw Error(ErrorCode::runtime, "batch1 must be a 3D tensor");
   if (a.dtype() != b.dtype()) {
@@ -250,6 +254,9 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (core::detail::traced_now())
+    return core::detail::traced("addmm", {c, a, b}, {{"beta", beta}, {"alpha", alpha}},
+                                [&] { return addmm(c, a, b, beta, alpha); });
   if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return addmm(to(c), to(a), to(b), beta, alpha);
   check_matrices("addmm", a, b);
   Tensor out = raw::product(a, b, {.beta = beta, .alpha = alpha, .start = c});
@@ -265,6 +272,8 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (core::detail::traced_now()) return core::detail::traced("matmul", {a, b}, {}, [&] { return matmul(a, b); });
+  const core::detail::OpScope scope("matmul", a, b);
   if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return matmul(to(a), to(b));
   if (a.dim() == 0 || b.dim() == 0) {
     throw Error(ErrorCode::runtime, "both arguments to matmul need to be at least 1D, but they are " +
@@ -282,6 +291,9 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (core::detail::traced_now())
+    return core::detail::traced("linear", {x, weight, bias}, {}, [&] { return linear(x, weight, bias); });
+  const core::detail::OpScope scope("linear", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return linear(to(x), to(weight), to(bias));
   if (x.dtype() != weight.dtype()) {

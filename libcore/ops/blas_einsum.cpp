@@ -10,6 +10,8 @@
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/operators.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -193,6 +195,9 @@ Equation parse(std::string_view text, const std::vector<Tensor>& operands) {
 }  // namespace
 
 Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
+  if (core::detail::traced_now())
+    return core::detail::traced("einsum", operands, {{"equation", text}}, [&] { return einsum(text, operands); });
+  const core::detail::OpScope scope("einsum");
   if (operands.empty()) fail_einsum("must provide at least one operand");
   const Equation equation = parse(text, operands);
   for (const char c : equation.output) {

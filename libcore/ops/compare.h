@@ -27,6 +27,7 @@ Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);
 Tensor isinf(const Tensor& x);
 Tensor isfinite(const Tensor& x);
+Tensor isreal(const Tensor& x);
 Tensor isposinf(const Tensor& x);
 Tensor isneginf(const Tensor& x);
 Tensor signbit(const Tensor& x);

@@ -9,6 +9,8 @@
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/conv.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -162,6 +164,15 @@ Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("conv2d", {x, weight, bias},
+                                {{"stride", o.stride},
+                                 {"padding", o.padding.amount()},
+                                 {"same", o.padding.is_same()},
+                                 {"dilation", o.dilation},
+                                 {"groups", o.groups}},
+                                [&] { return conv2d(x, weight, bias, o); });
+  const core::detail::OpScope scope("conv2d", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return conv2d(to(x), to(weight), to(bias), o);
   const Size2 amount = o.padding.amount();
@@ -174,30 +185,75 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("conv1d", {x, weight, bias},
+                                {{"stride", detail::spread(options.stride, 1, 1)},
+                                 {"padding", detail::spread(options.padding, 1, 0)},
+                                 {"same", options.rule == "same"},
+                                 {"dilation", detail::spread(options.dilation, 1, 1)},
+                                 {"groups", options.groups}},
+                                [&] { return conv1d(x, weight, bias, options); });
+  const core::detail::OpScope scope("conv1d", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return conv1d(to(x), to(weight), to(bias), options);
   return run(x, weight, bias, options, 1, "conv1d");
 }
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("conv3d", {x, weight, bias},
+                                {{"stride", detail::spread(options.stride, 3, 1)},
+                                 {"padding", detail::spread(options.padding, 3, 0)},
+                                 {"same", options.rule == "same"},
+                                 {"dilation", detail::spread(options.dilation, 3, 1)},
+                                 {"groups", options.groups}},
+                                [&] { return conv3d(x, weight, bias, options); });
+  const core::detail::OpScope scope("conv3d", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return conv3d(to(x), to(weight), to(bias), options);
   return run(x, weight, bias, options, 3, "conv3d");
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("conv_transpose1d", {x, weight, bias},
+                                {{"stride", detail::spread(o.stride, 1, 1)},
+                                 {"padding", detail::spread(o.padding, 1, 0)},
+                                 {"output_padding", detail::spread(o.output_padding, 1, 0)},
+                                 {"dilation", detail::spread(o.dilation, 1, 1)},
+                                 {"groups", o.groups}},
+                                [&] { return conv_transpose1d(x, weight, bias, o); });
+  const core::detail::OpScope scope("conv_transpose1d", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return conv_transpose1d(to(x), to(weight), to(bias), o);
   return run(x, weight, bias, o, 1, "conv_transpose1d");
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("conv_transpose2d", {x, weight, bias},
+                                {{"stride", detail::spread(o.stride, 2, 1)},
+                                 {"padding", detail::spread(o.padding, 2, 0)},
+                                 {"output_padding", detail::spread(o.output_padding, 2, 0)},
+                                 {"dilation", detail::spread(o.dilation, 2, 1)},
+                                 {"groups", o.groups}},
+                                [&] { return conv_transpose2d(x, weight, bias, o); });
+  const core::detail::OpScope scope("conv_transpose2d", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return conv_transpose2d(to(x), to(weight), to(bias), o);
   return run(x, weight, bias, o, 2, "conv_transpose2d");
 }
 
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("conv_transpose3d", {x, weight, bias},
+                                {{"stride", detail::spread(o.stride, 3, 1)},
+                                 {"padding", detail::spread(o.padding, 3, 0)},
+                                 {"output_padding", detail::spread(o.output_padding, 3, 0)},
+                                 {"dilation", detail::spread(o.dilation, 3, 1)},
+                                 {"groups", o.groups}},
+                                [&] { return conv_transpose3d(x, weight, bias, o); });
+  const core::detail::OpScope scope("conv_transpose3d", x, weight, bias);
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
     return conv_transpose3d(to(x), to(weight), to(bias), o);
   return run(x, weight, bias, o, 3, "conv_transpose3d");

@@ -22,6 +22,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -123,6 +124,8 @@ Tensor triangle_indices(std::int64_t rows, std::int64_t columns, std::int64_t of
 }  // namespace
 
 Tensor repeat(const Tensor& x, const Shape& times) {
+  if (core::detail::traced_now())
+    return core::detail::traced("repeat", {x}, {{"times", times}}, [&] { return repeat(x, times); });
   if (static_cast<std::int64_t>(times.size()) < x.dim()) {
     throw Error(ErrorCode::runtime,
                 "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
@@ -165,6 +168,9 @@ Tensor flip(const Tensor& x, const Shape& dims) {
 }
 
 Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
+  if (core::detail::traced_now())
+    return core::detail::traced("roll", {x}, {{"shifts", shifts}, {"dims", dims}},
+                                [&] { return roll(x, shifts, dims); });
   bool flat = dims.empty() && shifts.size() == 1;
   if (!flat && shifts.size() != dims.size()) {
     throw Error(ErrorCode::runtime, "shifts and dimensions must align. shifts: " + std::to_string(shifts.size()) +
@@ -182,9 +188,13 @@ Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
+  if (core::detail::traced_now())
+    return core::detail::traced("tril", {x}, {{"diagonal", diagonal}}, [&] { return tril(x, diagonal); });
   return triangle<true>(x, diagonal);
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
+  if (core::detail::traced_now())
+    return core::detail::traced("triu", {x}, {{"diagonal", diagonal}}, [&] { return triu(x, diagonal); });
   return triangle<false>(x, diagonal);
 }
 

@@ -14,6 +14,8 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/random_on_device.h"
 #include "libcore/tensor/scalar.h"
@@ -107,6 +109,10 @@ void check_dropout_probability(double p) {
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {
+  if (core::detail::traced_now())
+    return core::detail::traced("dropout", {x}, {{"active", training && p > 0}},
+                                [&] { return dropout(x, p, training); });
+  const core::detail::OpScope scope("dropout", x);
   check_dropout_probability(p);
   if (!training || p == 0 || x.numel() == 0) return x;
   if (x.device().is_cuda() && x.is_floating_point() && p < 1) return dropped_on_cuda(x, p);

@@ -21,6 +21,8 @@
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -154,6 +156,8 @@ void check_indices(const Tensor& indices, std::int64_t count) {
 }  // namespace
 
 Tensor one_hot(const Tensor& index, std::int64_t classes) {
+  if (core::detail::traced_now() && classes > 0)
+    return core::detail::traced("one_hot", {index}, {{"classes", classes}}, [&] { return one_hot(index, classes); });
   if (index.dtype() != DType::i64) {
     fail("one_hot is only applicable to index tensor of type LongTensor.");
   }
@@ -172,6 +176,9 @@ Tensor one_hot(const Tensor& index, std::int64_t classes) {
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& a) {
+  if (core::detail::traced_now())
+    return core::detail::traced("embedding", {indices, weight}, {}, [&] { return embedding(indices, weight, a); });
+  const core::detail::OpScope scope("embedding", weight, indices);
   if (a.max_norm) limit_rows(weight, indices.to_vector<std::int64_t>(), *a.max_norm, a.norm_type);
   if (a.sparse) return sparse_embedding(indices, weight, a);
   if (!a.scale_grad_by_freq) return embedding(indices, weight, a.padding_idx);
@@ -185,6 +192,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArg
 }
 
 Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const EmbeddingBagArguments& a) {
+  const core::detail::OpScope scope("embedding_bag", weight, indices);
   if (a.per_sample_weights.defined() && a.mode != BagMode::sum) {
     throw Error(ErrorCode::not_implemented,
                 "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
@@ -218,6 +226,9 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const Embeddin
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
+  if (core::detail::traced_now())
+    return core::detail::traced("embedding", {indices, weight}, {},
+                                [&] { return embedding(indices, weight, padding_idx); });
   if (weight.dim() != 2) throw Error(ErrorCode::runtime, "'weight' must be 2-D");
   if (indices.dtype() != DType::i64 && indices.dtype() != DType::i32) {
     throw Error(

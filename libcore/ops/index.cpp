@@ -11,6 +11,7 @@
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/scatter.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -53,12 +54,17 @@ struct TakeBackward final : Node {
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  if (core::detail::traced_now())
+    return core::detail::traced("index_select", {x, index}, {{"dim", dim}},
+                                [&] { return index_select(x, dim, index); });
   Tensor out = raw::index_select(x, dim, index);
   if (needs_grad(x)) record(out, index_node<IndexSelectBackward>(x, {}, dim, index));
   return out;
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  if (core::detail::traced_now())
+    return core::detail::traced("gather", {x, index}, {{"dim", dim}}, [&] { return gather(x, dim, index); });
   Tensor out = raw::gather(x, dim, index);
   if (needs_grad(x)) record(out, index_node<GatherBackward>(x, {}, dim, index));
   return out;
@@ -111,6 +117,14 @@ Tensor take(const Tensor& x, const Tensor& index) {
   return out;
 }
 
+Tensor nonzero_static(const Tensor& x, std::int64_t size, std::int64_t fill_value) {
+  if (size < 0) throw Error(ErrorCode::runtime, "nonzero_static: 'size' must be an non-negative integer");
+  const Tensor found = nonzero(x);
+  const Tensor out = full({size, x.dim()}, fill_value, {.dtype = DType::i64, .device = x.device()});
+  const std::int64_t count = std::min(size, found.size(0));
+  out.narrow(0, 0, count).copy_(found.narrow(0, 0, count));
+  return out;
+}
 Tensor argwhere(const Tensor& x) {
   return nonzero(x);
 }

@@ -87,6 +87,10 @@ Tensor masked_select(const Tensor& x, const Tensor& mask);
 /// (count, x.dim()), int64.
 Tensor nonzero(const Tensor& x);
 
+/// The first `size` rows of nonzero(), filled up with fill_value.
+/// Error(runtime) "nonzero_static: 'size' must be an non-negative integer".
+Tensor nonzero_static(const Tensor& x, std::int64_t size, std::int64_t fill_value = -1);
+
 /// (count, x.dim()): as nonzero.
 Tensor argwhere(const Tensor& x);
 

@@ -21,6 +21,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/view.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/storage.h"
 #include "libcore/tensor/tensor.h"
@@ -125,6 +126,8 @@ Tensor stacked_views(const std::vector<Tensor>& parts, std::int64_t dim) {
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& parts, std::int64_t dim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("cat", parts, {{"dim", dim}}, [&] { return cat(parts, dim); });
   Tensor out = raw::cat(parts, dim);
   if (!any_needs_grad(parts)) return out;
   auto node = make_intrusive<CatBackward>();
@@ -138,6 +141,8 @@ Tensor cat(const std::vector<Tensor>& parts, std::int64_t dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t dim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("stack", parts, {{"dim", dim}}, [&] { return stack(parts, dim); });
   if (parts.empty()) throw Error(ErrorCode::runtime, "stack expects a non-empty TensorList");
   std::int64_t d = raw::wrap_dim(dim, parts[0].dim() + 1);
   check_equal_sizes(parts);

@@ -13,9 +13,12 @@
 #include "libcore/ops/detail/pointwise.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/loss.h"
+#include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -145,6 +148,7 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& target, const CrossEntr
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& options) {
+  const core::detail::OpScope scope("nll_loss", log_prob, target);
   if (const Casts to(CastRule::f32, CastOn::any, {&log_prob, &target}); to)
     return nll_loss(to(log_prob), to(target), options);
   raw::NllResult result = raw::nll_loss(log_prob, target, options);
@@ -157,6 +161,7 @@ Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptio
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  const core::detail::OpScope scope("cross_entropy_loss", logits, target);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&logits, &target}); to)
     return cross_entropy(to(logits), to(target), o);
   if (o.label_smoothing < 0 || o.label_smoothing > 1) {
@@ -171,7 +176,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  const core::detail::OpScope scope("mse_loss", x, target);
   if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return mse_loss(to(x), to(target), reduction);
+  if (is_complex(x.dtype()) || is_complex(target.dtype())) {
+    raw::throw_unsupported("mse_cpu", raw::backend_of(x), is_complex(x.dtype()) ? x.dtype() : target.dtype());
+  }
   detail::warn_sizes(x, target);
   Tensor out;
   {

@@ -11,6 +11,8 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/norm.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -111,6 +113,10 @@ struct NativeLayerNormBackward final : NormalizedBackward {
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const BatchNormArguments& a) {
+  if (core::detail::traced_now())
+    return core::detail::traced("batch_norm", {x, a.weight, a.bias, a.running_mean, a.running_var},
+                                {{"training", a.training}, {"eps", a.eps}}, [&] { return batch_norm(x, a); });
+  const core::detail::OpScope scope("batch_norm", x, a.weight, a.bias);
   const raw::NormStats stats = raw::batch_norm_stats(x, a);
   Tensor out = raw::batch_norm(x, stats, a);
   if (needs_grad(x, a.weight, a.bias)) {
@@ -124,6 +130,11 @@ Tensor batch_norm(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormArguments& a) {
+  if (core::detail::traced_now())
+    return core::detail::traced("layer_norm", {x, a.weight, a.bias},
+                                {{"axes", static_cast<std::int64_t>(normalized_shape.size())}, {"eps", a.eps}},
+                                [&] { return layer_norm(x, normalized_shape, a); });
+  const core::detail::OpScope scope("layer_norm", x, a.weight, a.bias);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return layer_norm(to(x), normalized_shape, a);
   raw::LayerNormResult result = raw::layer_norm(x, normalized_shape, a);
   if (needs_grad(x, a.weight, a.bias)) {

@@ -16,6 +16,8 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -104,6 +106,10 @@ Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const LayerNormArguments& a) {
+  if (core::detail::traced_now())
+    return core::detail::traced("group_norm", {x, a.weight, a.bias}, {{"groups", groups}, {"eps", a.eps}},
+                                [&] { return group_norm(x, groups, a); });
+  const core::detail::OpScope scope("group_norm", x, a.weight, a.bias);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return group_norm(to(x), groups, a);
   check_groups(x, groups, a);
   const double eps = a.eps;
@@ -138,6 +144,11 @@ Tensor instance_norm(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormArguments& a) {
+  if (core::detail::traced_now())
+    return core::detail::traced("rms_norm", {x, a.weight},
+                                {{"axes", static_cast<std::int64_t>(normalized_shape.size())},
+                                 {"eps", a.eps.value_or(machine_epsilon(raw::compute_dtype(x.dtype())))}},
+                                [&] { return rms_norm(x, normalized_shape, a); });
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return rms_norm(to(x), normalized_shape, a);
   Shape dims;
   const auto count = static_cast<std::int64_t>(normalized_shape.size());
@@ -164,6 +175,10 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormArg
 }
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size, const ResponseNormOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("local_response_norm", {x},
+                                {{"size", size}, {"alpha", o.alpha}, {"beta", o.beta}, {"k", o.k}},
+                                [&] { return local_response_norm(x, size, o); });
   if (x.dim() < 3) {
     throw Error(ErrorCode::value, "Expected 3D or higher dimensionality                          input (got " +
                                       std::to_string(x.dim()) + " dimensions)");

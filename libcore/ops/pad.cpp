@@ -13,6 +13,8 @@
 #include "libcore/ops/index.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -75,6 +77,9 @@ const char* node_name(PaddingMode mode, std::size_t rank) {
 }  // namespace
 
 Tensor pad_constant(const Tensor& x, const Shape& pads, Scalar value) {
+  if (core::detail::traced_now())
+    return core::detail::traced("pad", {x}, {{"pads", pads}, {"mode", std::string_view("zeros")}, {"value", value}},
+                                [&] { return pad_constant(x, pads, value); });
   if (pads.size() % 2 != 0)
     throw Error(ErrorCode::runtime, "Length of pad must be even but instead it equals " + std::to_string(pads.size()));
   Shape sizes = x.sizes();
@@ -127,6 +132,10 @@ PaddingMode parse_padding_mode(std::string_view text) {
 }
 
 Tensor pad(const Tensor& x, const Shape& pads, PaddingMode mode, Scalar value) {
+  if (core::detail::traced_now())
+    return core::detail::traced("pad", {x}, {{"pads", pads}, {"mode", name(mode)}, {"value", value}},
+                                [&] { return pad(x, pads, mode, value); });
+  const core::detail::OpScope scope("pad", x);
   if (mode == PaddingMode::zeros) return pad_constant(x, pads, value);
   const std::size_t rank = pads.size() / 2;
   if (mode == PaddingMode::replicate || (mode == PaddingMode::reflect && rank < 3)) {

@@ -8,8 +8,10 @@
 
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/detail/pointwise.h"
 #include "libcore/ops/operators.h"
@@ -88,9 +90,14 @@ struct PowScalarBackward final : Node {
     return {g[0] * (pow(saved(0), less) * exponent)};
   }
 };
+/// Of complex numbers the real ones that are.
+Tensor is_not_negative(const Tensor& x) {
+  return is_complex(x) ? logical_and(imag(x) == 0, real(x) >= 0) : x >= 0;
+}
 CORE_NODE(PowBackward, "PowBackward1", Tensor a = saved(0); Tensor b = saved(1); Tensor ga; Tensor gb;
           if (wants(0)) ga = where(b == 0, zeros_like(g[0]), g[0] * (b * pow(a, b - 1)));
-          if (wants(1)) gb = g[0] * where(logical_and(a == 0, b >= 0), zeros_like(saved(2)), saved(2) * log(a));
+          if (wants(1)) gb = g[0] * where(logical_and(a == 0, is_not_negative(b)), zeros_like(saved(2)),
+                                          saved(2) * log(is_complex(saved(2)) ? a.to(saved(2).dtype()) : a));
           return {ga, gb};)
 struct PowOfScalarBackward final : Node {
   double base = 0;
@@ -130,7 +137,7 @@ struct AddcdivBackward final : Node {
 Tensor raw_pow(const Tensor& base, Scalar exponent) {
   double e = exponent.to_double();
   if (e == 1 && result_type(base, exponent) == base.dtype()) return raw::clone(base);
-  if (!is_floating(base.dtype())) {
+  if (!is_inexact(base.dtype())) {
     if (!exponent.is_float() && e < 0) {
       throw Error(ErrorCode::runtime, "Integers to negative integer powers are not allowed.");
     }
@@ -310,7 +317,7 @@ Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) 
 }
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
   if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b, &c}); to) return addcdiv(to(a), to(b), to(c), value);
-  if (!is_floating(b.dtype()) && !is_floating(c.dtype())) {
+  if (!is_inexact(b.dtype()) && !is_inexact(c.dtype())) {
     throw Error(
         ErrorCode::runtime,
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "

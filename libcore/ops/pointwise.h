@@ -37,7 +37,7 @@ Tensor pow(const Tensor& base, const Tensor& exponent);
 Tensor pow(const Tensor& base, Scalar exponent);
 Tensor pow(Scalar base, const Tensor& exponent);
 
-/// pow in float64
+/// pow in float64, of complex numbers in complex128
 Tensor float_power(const Tensor& base, const Tensor& exponent);
 Tensor float_power(const Tensor& base, Scalar exponent);
 
@@ -80,6 +80,17 @@ Tensor xlogy(const Tensor& a, const Tensor& b);
 
 /// a * 2^b
 Tensor ldexp(const Tensor& a, const Tensor& b);
+
+/// The number next to a in the direction of b. Error(not_implemented) "\"nextafter_cpu\" not implemented for 'Long'".
+Tensor nextafter(const Tensor& a, const Tensor& b);
+const Tensor& nextafter_(const Tensor& x, const Tensor& other);
+
+struct Frexp {
+  Tensor mantissa;  ///< 0, or at least 0.5 and below 1 in size
+  Tensor exponent;  ///< int32
+};
+/// x = mantissa * 2^exponent. Error(runtime) "torch.frexp() only supports floating-point dtypes".
+Frexp frexp(const Tensor& x);
 
 /// log(exp(a) + exp(b)), and with powers of two
 Tensor logaddexp(const Tensor& a, const Tensor& b);

@@ -34,6 +34,8 @@ using core::detail::Whole;
 using core::detail::with_two;
 using detail::host_binary;
 
+CORE_NODE(NextafterBackward, "NextafterBackward0", Tensor a = saved(0); Tensor b = saved(1);
+          return {masked_fill(g[0], a == b, 0), zeros_like(b)};)
 CORE_NODE(Atan2Backward, "Atan2Backward0", Tensor a = saved(0); Tensor b = saved(1);
           Tensor scale = reciprocal(a * a + b * b);
           return {wants(0) ? g[0] * b * scale : Tensor(), wants(1) ? g[0] * -a* scale : Tensor()};)
@@ -153,11 +155,24 @@ Tensor xlogy(const Tensor& a, const Tensor& b) {
 Tensor ldexp(const Tensor& a, const Tensor& b) {
   return composed("LdexpBackward0", {a, b}, [](const TensorList& in) { return in[0] * exp2(in[1]); });
 }
+Tensor nextafter(const Tensor& a, const Tensor& b) {
+  const DType common = result_type(a, b);
+  if (common != DType::f32 && common != DType::f64) {
+    throw Error(ErrorCode::not_implemented,
+                std::string("\"nextafter_cpu\" not implemented for '") + scalar_type_name(common) + "'");
+  }
+  Tensor out = host_binary<double>(a, b, common, [common](double x, double y) -> double {
+    return common == DType::f64 ? std::nextafter(x, y) : std::nextafterf(static_cast<float>(x), static_cast<float>(y));
+  });
+  return needs_grad(a, b) ? detail::with_two<NextafterBackward>(a, b, out) : out;
+}
 Tensor float_power(const Tensor& base, const Tensor& exponent) {
-  return pow(base.to(DType::f64), exponent.to(DType::f64));
+  const bool of_complex = is_complex(base.dtype()) || is_complex(exponent.dtype());
+  const DType wide = of_complex ? DType::c128 : DType::f64;
+  return pow(base.to(wide), exponent.to(wide));
 }
 Tensor float_power(const Tensor& base, Scalar exponent) {
-  return pow(base.to(DType::f64), exponent.to_double());
+  return pow(base.to(is_complex(base.dtype()) ? DType::c128 : DType::f64), exponent.to_double());
 }
 
 Tensor gcd(const Tensor& a, const Tensor& b) {

@@ -155,6 +155,9 @@ const Tensor& heaviside_(const Tensor& x, const Tensor& other) {
 const Tensor& hypot_(const Tensor& x, const Tensor& other) {
   return with_other(x, other, [&](const Tensor& t) { return hypot(t, other); });
 }
+const Tensor& nextafter_(const Tensor& x, const Tensor& other) {
+  return with_other(x, other, [&](const Tensor& t) { return nextafter(t, other); });
+}
 const Tensor& ldexp_(const Tensor& x, const Tensor& other) {
   return with_other(x, other, [&](const Tensor& t) { return ldexp(t, other); });
 }

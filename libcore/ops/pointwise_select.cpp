@@ -75,10 +75,14 @@ Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b) {
   return out;
 }
 Tensor where(const Tensor& mask, const Tensor& a, Scalar b) {
-  return where(mask, a, raw::wrapped(b, raw::backend_of(mask)));
+  const Tensor out = where(mask, a, raw::wrapped(b, raw::backend_of(mask)));
+  raw::check_fits(b, out.dtype());
+  return out;
 }
 Tensor where(const Tensor& mask, Scalar a, const Tensor& b) {
-  return where(mask, raw::wrapped(a, raw::backend_of(mask)), b);
+  const Tensor out = where(mask, raw::wrapped(a, raw::backend_of(mask)), b);
+  raw::check_fits(a, out.dtype());
+  return out;
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
@@ -86,6 +90,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
     throw Error(ErrorCode::runtime, std::string("masked_fill_ only supports boolean masks, but got mask with dtype ") +
                                         std::string(name(mask.dtype())));
   }
+  raw::check_fits_halves_too(value, x.dtype());
   Tensor number = full({}, value, {.dtype = x.dtype(), .device = x.device()});
   broadcast_shapes(mask.sizes(), x.sizes());
   Tensor out = raw::where(mask, number, x);
@@ -98,6 +103,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
 
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   if (!low && !high) throw Error(ErrorCode::runtime, "torch.clamp: At least one of 'min' or 'max' must not be None");
+  if (is_complex(x.dtype())) fail("clamp is not supported for complex types", ErrorCode::not_implemented);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double from = low ? low->to_double() : -kInfinity;
   double to = high ? high->to_double() : kInfinity;
@@ -114,6 +120,7 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   if (!low.defined() && !high.defined()) fail("torch.clamp: At least one of 'min' or 'max' must not be None");
+  if (is_complex(x.dtype())) fail("clamp is not supported for complex types", ErrorCode::not_implemented);
   return composed("ClampBackward0", {x, low, high}, [](const TensorList& in) {
     Tensor y = in[0];
     if (in[1].defined()) y = where(y < in[1], in[1], y);

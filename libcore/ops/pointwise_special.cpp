@@ -8,9 +8,12 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/fail.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/host_math.h"
 #include "libcore/ops/detail/nodes.h"
+#include "libcore/ops/detail/special_math.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/tensor/factory.h"
@@ -38,31 +41,16 @@ CORE_NODE(SincBackward, "SincBackward0", Tensor x = saved(0); Tensor at_zero = x
           Tensor safe = masked_fill(x, at_zero, 1); Tensor angle = safe * pi;
           Tensor slope = (cos(angle) * angle - sin(angle)) / (square(safe) * pi);
           return {g[0] * masked_fill(slope, at_zero, 0)};)
+CORE_NODE(FrexpBackward, "FrexpBackward0", return {g[0] / exp2(saved(0).to(g[0].dtype()))};)
 struct PolygammaBackward final : Node {
   std::int64_t n = 0;
   std::string_view name() const override { return "PolygammaBackward0"; }
   TensorList apply(TensorList g) override { return {g[0] * polygamma(n + 1, saved(0))}; }
 };
 
-/// Hurwitz' zeta function: the sum of (q + k)^-s. Euler and Maclaurin's formula behind the first twelve terms.
-double zeta(double s, double q) {
-  if (s == 1) return std::numeric_limits<double>::infinity();
-  if (s < 1) return std::numeric_limits<double>::quiet_NaN();
-  if (q <= 0) {
-    if (q == std::floor(q)) return std::numeric_limits<double>::infinity();
-    if (s != std::floor(s)) return std::numeric_limits<double>::quiet_NaN();
-  }
-  constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
-                                   -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
-  double total = 0;
-  for (int k = 0; k < 12 || q < 12; ++k, q += 1) total += std::pow(q, -s);
-  total += std::pow(q, 1 - s) / (s - 1) + 0.5 * std::pow(q, -s);
-  double factor = s / 2 * std::pow(q, -s - 1);  // s (s+1) ... / (2j)! times a power of q
-  for (int j = 0; j < 10; ++j) {
-    total += kBernoulli[j] * factor;
-    factor *= (s + 2 * j + 1) * (s + 2 * j + 2) / ((2.0 * j + 3) * (2.0 * j + 4)) / (q * q);
-  }
-  return total;
+/// z times i, or with `sign` -1 times -i.
+Tensor by_i(const Tensor& z, int sign) {
+  return z * complex_number(0, sign);
 }
 
 /// In the precision of its type, as at 2 the sine of the rounded angle is what counts.
@@ -76,12 +64,22 @@ double sinc_of(double v) {
 }  // namespace
 
 Tensor asinh(const Tensor& x) {
+  if (is_complex(x)) {
+    return composed("AsinhBackward0", {x}, [](const TensorList& in) { return by_i(asin(by_i(in[0], 1)), -1); });
+  }
   return with_saved_input<AsinhBackward>(x, host_unary(x, [](double v) { return std::asinh(v); }));
 }
 Tensor acosh(const Tensor& x) {
+  if (is_complex(x)) {
+    return composed("AcoshBackward0", {x},
+                    [](const TensorList& in) { return log(in[0] + sqrt(in[0] + 1) * sqrt(in[0] - 1)); });
+  }
   return with_saved_input<AcoshBackward>(x, host_unary(x, [](double v) { return std::acosh(v); }));
 }
 Tensor atanh(const Tensor& x) {
+  if (is_complex(x)) {
+    return composed("AtanhBackward0", {x}, [](const TensorList& in) { return by_i(atan(by_i(in[0], 1)), -1); });
+  }
   return with_saved_input<AtanhBackward>(x, host_unary(x, [](double v) { return std::atanh(v); }));
 }
 Tensor erfc(const Tensor& x) {
@@ -89,6 +87,12 @@ Tensor erfc(const Tensor& x) {
 }
 
 Tensor sinc(const Tensor& x) {
+  if (is_complex(x)) {
+    return composed("SincBackward0", {x}, [](const TensorList& in) {
+      const Tensor at_zero = in[0].detach() == 0, angle = masked_fill(in[0], at_zero, 1) * pi;
+      return masked_fill(sin(angle) / angle, at_zero, 1);
+    });
+  }
   const bool wide = detail::float_result(x) == DType::f64;
   return with_saved_input<SincBackward>(x, host_unary(x, wide ? sinc_of<double> : sinc_of<float>));
 }
@@ -99,6 +103,12 @@ Tensor rad2deg(const Tensor& x) {
   return with_node<Rad2DegBackward>(x, host_unary(x, [](double v) { return v * (180 / pi); }));
 }
 Tensor sgn(const Tensor& x) {
+  if (is_complex(x)) {
+    return composed("SgnBackward0", {x}, [](const TensorList& in) {
+      const Tensor none = in[0].detach() == 0;
+      return masked_fill(in[0] / masked_fill(abs(in[0]), none, 1), none, 0);
+    });
+  }
   return with_node<SgnBackward>(x, raw::unary(UnaryOp::sign, x));
 }
 
@@ -112,13 +122,33 @@ Tensor polygamma(std::int64_t n, const Tensor& x) {
   if (n == 0) return digamma(x);
   const double order = static_cast<double>(n);
   const double scale = (n % 2 == 0 ? -1 : 1) * std::tgamma(order + 1);
-  Tensor out = host_unary(x, [&](double v) { return scale * zeta(order + 1, v); });
+  Tensor out = host_unary(x, [&](double v) { return scale * detail::hurwitz_zeta(order + 1, v); });
   if (!needs_grad(x)) return out;
   auto node = make_node<PolygammaBackward>(x);
   node->n = n;
   node->save(x);
   record(out, node);
   return out;
+}
+Frexp frexp(const Tensor& x) {
+  if (!is_floating(x.dtype())) fail("torch.frexp() only supports floating-point dtypes");
+  const auto exponent_of = [](double v) {
+    int exponent = 0;
+    std::frexp(v, &exponent);
+    return std::isfinite(v) ? exponent : 0;
+  };
+  const auto mantissa_of = [](double v) {
+    int exponent = 0;
+    return std::frexp(v, &exponent);
+  };
+  const Tensor exponent = detail::host_map<double>(x, DType::i32, exponent_of);
+  Tensor mantissa = host_unary(x, mantissa_of);
+  if (needs_grad(x)) {
+    auto node = make_node<FrexpBackward>(x);
+    node->save(exponent);
+    record(mantissa, node);
+  }
+  return {mantissa, exponent};
 }
 Tensor trigamma(const Tensor& x) {
   Tensor out = raw::unary(UnaryOp::trigamma, x);

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <string_view>
 
 #include "libcore/autograd/autocast_casts.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/operators.h"
@@ -25,7 +28,10 @@ using detail::with_saved_input;
 using detail::with_saved_output;
 
 CORE_NODE(NegBackward, "NegBackward0", return {-g[0]};)
-CORE_NODE(AbsBackward, "AbsBackward0", return {g[0] * sign(saved(0))};)
+struct AbsBackward final : Node, detail::FollowsConvention {
+  std::string_view name() const override { return "AbsBackward0"; }
+  TensorList apply(TensorList g) override { return {g[0] * sgn(saved(0))}; }
+};
 CORE_NODE(SqrtBackward, "SqrtBackward0", return {g[0] / (saved(0) * 2)};)
 CORE_NODE(RsqrtBackward, "RsqrtBackward0", return {g[0] * -0.5 * pow(saved(0), 3)};)
 CORE_NODE(ExpBackward, "ExpBackward0", return {g[0] * saved(0)};)
@@ -66,7 +72,7 @@ CORE_NODE(SigmoidBackward, "SigmoidBackward0", if (is_grad_enabled()) return {g[
 
 /// What infinity becomes.
 double largest(DType dtype) {
-  if (dtype == DType::f64) return std::numeric_limits<double>::max();
+  if (parts_type(dtype) == DType::f64) return std::numeric_limits<double>::max();
   if (dtype == DType::f16) return 65504;
   if (dtype == DType::bf16) return 3.3895313892515355e38;
   return std::numeric_limits<float>::max();

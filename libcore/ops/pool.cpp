@@ -11,6 +11,8 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pool.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/size2.h"
 #include "libcore/tensor/tensor.h"
 
@@ -171,6 +173,15 @@ ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPo
 }
 
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("max_pool2d", {x},
+                                {{"kernel", kernel},
+                                 {"stride", options.stride.given() ? options.stride : kernel},
+                                 {"padding", options.padding},
+                                 {"dilation", options.dilation},
+                                 {"ceil_mode", options.ceil_mode}},
+                                [&] { return max_pool2d(x, kernel, options); });
+  const core::detail::OpScope scope("max_pool2d", x);
   raw::BlockedMaxPool pooled =
       raw::max_pool2d_of_image(x, kernel, options, needs_grad(x) ? raw::KeepTaps::yes : raw::KeepTaps::no);
   if (!pooled.values.defined()) return max_pool2d_with_indices(x, kernel, options).values;
@@ -185,10 +196,23 @@ Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options
 }
 
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("avg_pool2d", {x},
+                                {{"kernel", kernel},
+                                 {"stride", options.stride.given() ? options.stride : kernel},
+                                 {"padding", options.padding},
+                                 {"ceil_mode", options.ceil_mode},
+                                 {"count_include_pad", options.count_include_pad},
+                                 {"divisor", options.divisor_override.value_or(0)}},
+                                [&] { return avg_pool2d(x, kernel, options); });
   return pool(FixedWindows{raw::avg_pool2d_plan(x, kernel, options), x.sizes()}, x, true);
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
+  if (core::detail::traced_now())
+    return core::detail::traced("adaptive_avg_pool2d", {x}, {{"h", output.h.value_or(0)}, {"w", output.w.value_or(0)}},
+                                [&] { return adaptive_avg_pool2d(x, output); });
+  const core::detail::OpScope scope("adaptive_avg_pool2d", x);
   if (output.h == 1 && output.w == 1 && x.dim() >= 2) return mean(x, {.dims = {-1, -2}, .keepdim = true});
   Tensor out = raw::adaptive_avg_pool2d(x, output);
   if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes(), raw::kernel::order_of(x)}, x, true);

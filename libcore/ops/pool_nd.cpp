@@ -22,6 +22,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/scatter.h"
+#include "libcore/tensor/deterministic.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/size2.h"
@@ -347,6 +348,8 @@ Tensor lp_pool3d(const Tensor& x, double p, const Shape& kernel, const LpPoolOpt
 }
 
 Tensor max_unpool(const Tensor& x, const Tensor& indices, const Shape& output_size) {
+  core::detail::alert_not_deterministic(output_size.size() == 3 ? "max_unpooling3d_forward_out"
+                                                                : "max_unpooling2d_forward_out");
   if (x.sizes() != indices.sizes()) {
     throw Error(ErrorCode::runtime, "Expected shape of indices to be same as that of the input tensor (" +
                                         to_list(x.sizes()) +

@@ -21,6 +21,8 @@
 #include "libcore/ops/raw/blas.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/intrusive_ptr.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/tensor.h"
 
@@ -182,10 +184,31 @@ RecurrentLayer lstm_in_f32(const Tensor& x, const RecurrentState& start, const R
   return {layer.output.to(x.dtype()), {layer.last.h.to(x.dtype()), layer.last.c.to(x.dtype())}};
 }
 
+const char* layer_name(RecurrentKind kind) {
+  switch (kind) {
+    case RecurrentKind::tanh:
+      return "rnn_tanh";
+    case RecurrentKind::relu:
+      return "rnn_relu";
+    case RecurrentKind::lstm:
+      return "lstm";
+    default:
+      return "gru";
+  }
+}
+
 }  // namespace
 
 RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                                const RecurrentWeights& w, bool reverse) {
+  if (core::detail::traced_now()) {
+    core::detail::TraceFrame frame(layer_name(kind), {x, start.h, start.c, w.w_ih, w.w_hh, w.b_ih, w.b_hh, w.w_hr},
+                                   {{"reverse", reverse}});
+    RecurrentLayer layer = recurrent_layer(kind, x, start, w, reverse);
+    frame.end({layer.output, layer.last.h, layer.last.c});
+    return layer;
+  }
+  const core::detail::OpScope scope(layer_name(kind), x);
   const std::initializer_list<const Tensor*> inputs{&x,      &start.h, &start.c, &w.w_ih,
                                                     &w.w_hh, &w.b_ih,  &w.b_hh,  &w.w_hr};
   const auto cast_first = [&](const Casts& to) {

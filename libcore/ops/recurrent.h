@@ -4,6 +4,7 @@
 // Thread safety: pure functions. Use: h = core::gru_cell(x, h, weights);
 
 #include <cstdint>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -39,5 +40,9 @@ struct RecurrentLayer {
 /// One direction of one layer. x: (time, batch, in); in reverse it starts at the end.
 RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                                const RecurrentWeights& w, bool reverse);
+/// The same over packed rows (all elements, in), of which each step has as many as batch_sizes says (never growing);
+/// the output is packed alike.
+RecurrentLayer packed_recurrent_layer(RecurrentKind kind, const Tensor& rows, std::span<const std::int64_t> batch_sizes,
+                                      const RecurrentState& start, const RecurrentWeights& w, bool reverse);
 
 }  // namespace core

@@ -8,7 +8,9 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/copy.h"
+#include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/detail/reduce_nodes.h"
 #include "libcore/ops/join.h"
@@ -20,6 +22,7 @@
 #include "libcore/ops/scan.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -108,6 +111,9 @@ struct LogsumexpBackward final : ReduceNode {
 }  // namespace
 
 Tensor sum(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("sum", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return sum(x, options); });
   if (!options.dtype) {
     if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return sum(to(x), options);
   }
@@ -115,6 +121,9 @@ Tensor sum(const Tensor& x, const ReduceOptions& options) {
   return with_reduce_node<SumBackward>(x, options, raw::reduce(ReduceOp::sum, x, options));
 }
 Tensor mean(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("mean", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return mean(x, options); });
   return with_reduce_node<MeanBackward>(x, options, raw::reduce(ReduceOp::mean, x, options));
 }
 Tensor prod(const Tensor& x, const ReduceOptions& options) {
@@ -128,6 +137,7 @@ Tensor prod(const Tensor& x, const ReduceOptions& options) {
 }
 
 Tensor norm(const Tensor& x, const NormOptions& options) {
+  if (is_complex(x.dtype())) return norm(abs(x), options);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return norm(to(x), options);
   if (detail::any_sparse(x)) return norm(sparse_values(coalesce(x)), options);
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
@@ -143,6 +153,13 @@ Tensor norm(const Tensor& x, const NormOptions& options) {
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return logsumexp(to(x), dims, keepdim);
+  if (is_complex(x.dtype())) {
+    return composed("LogsumexpBackward0", {x}, [dims, keepdim](const TensorList& in) {
+      const Tensor top = raw::reduce(ReduceOp::max, real(in[0].detach()), {.dims = dims, .keepdim = true});
+      const Tensor total = log(sum(exp(in[0] - top), {.dims = dims, .keepdim = true})) + top;
+      return keepdim ? total : sum(total, {.dims = dims});
+    });
+  }
   Tensor in = is_floating(x.dtype()) ? x : x.to(default_dtype());
   Tensor out;
   {

@@ -13,6 +13,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/reduce.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -58,6 +59,19 @@ struct AmaxBackward final : ReduceNode {
     return {wide(g[0]) * hit / sum(hit, {.dims = options.dims, .keepdim = true})};
   }
 };
+
+/// An extreme of no elements is nothing. `dims` as they were given: messages show them so.
+void check_reduces_some(const Tensor& x, const Shape& dims, const char* what) {
+  for (const std::int64_t d : dims) {
+    if (x.dim() == 0 || x.size(d) != 0) continue;
+    throw Error(ErrorCode::index,
+                std::string(what) + ": Expected reduction dim " + std::to_string(d) + " to have non-zero size.");
+  }
+  if (!dims.empty() || x.numel() > 0) return;
+  fail(std::string(what) +
+       ": Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+       "argument.");
+}
 
 Tensor shared_extreme(ReduceOp op, const Tensor& x, const ReduceOptions& options, std::string_view printed) {
   Tensor out = raw::reduce(op, x, options);
@@ -105,6 +119,7 @@ MinMax aminmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   if (x.numel() == 0 && !dim) {
     fail("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   }
+  if (dim) check_reduces_some(x, {raw::wrap_dim(*dim, x.dim())}, "aminmax");
   const ReduceOptions options{.dims = dim ? Shape{*dim} : Shape{}, .keepdim = keepdim};
   MinMax out{raw::reduce(ReduceOp::min, x, options), raw::reduce(ReduceOp::max, x, options)};
   if (!needs_grad(x)) return out;
@@ -121,9 +136,14 @@ MinMax aminmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
 }
 
 Tensor amax(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("amax", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return amax(x, options); });
+  check_reduces_some(x, options.dims, "amax()");
   return shared_extreme(ReduceOp::max, x, options, "AmaxBackward0");
 }
 Tensor amin(const Tensor& x, const ReduceOptions& options) {
+  check_reduces_some(x, options.dims, "amin()");
   return shared_extreme(ReduceOp::min, x, options, "AminBackward0");
 }
 Tensor max(const Tensor& x) {
@@ -140,6 +160,10 @@ ValuesIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
 }
 
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("argmax", {x},
+                                {{"dim", dim.value_or(0)}, {"whole", !dim.has_value()}, {"keepdim", keepdim}},
+                                [&] { return argmax(x, dim, keepdim); });
   return arg_extreme(ReduceOp::argmax, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {

@@ -7,11 +7,13 @@
 
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/reduce_nodes.h"
 #include "libcore/ops/operators.h"
@@ -70,6 +72,7 @@ void warn_without_freedom(const char* name, const Tensor& x, const VarOptions& o
 }  // namespace
 
 Tensor nansum(const Tensor& x, const ReduceOptions& options) {
+  if (is_complex(x.dtype())) fail("nansum does not support complex inputs");
   if (!is_floating(x.dtype())) return sum(x, options);
   return composed("NansumBackward0", {x}, [options](const TensorList& in) {
     return sum(masked_fill(in[0], isnan(in[0].detach()), 0), options);
@@ -90,6 +93,7 @@ Tensor count_nonzero(const Tensor& x, const Shape& dims) {
 }
 
 StdMean std_mean(const Tensor& x, const VarOptions& o) {
+  if (is_complex(x.dtype())) return {std(x, o), mean(x, {.dims = o.dims, .keepdim = o.keepdim})};
   if (!is_floating(x.dtype())) {
     throw Error(ErrorCode::not_implemented, "std_mean only support floating point and complex dtypes");
   }
@@ -109,11 +113,11 @@ Tensor cov(const Tensor& x, std::int64_t correction) {
     fail("cov(): expected input to have two or fewer dimensions but got an input with " + std::to_string(x.dim()) +
          " dimensions");
   if (x.dtype() == DType::boolean) fail("cov(): bool dtype is not supported for input");
-  const Tensor in = is_floating(x.dtype()) ? x : x.to(default_dtype());
+  const Tensor in = is_inexact(x.dtype()) ? x : x.to(default_dtype());
   const Tensor rows = in.dim() < 2 ? in.reshape({1, -1}) : in;
   const Tensor centred = rows - rows.mean(Shape{1}, true);
   const double scale = static_cast<double>(std::max<std::int64_t>(0, rows.size(1) - correction));
-  return (matmul(centred, centred.t()) / scale).squeeze();
+  return (matmul(centred, conj(centred.t())) / scale).squeeze();
 }
 
 Tensor corrcoef(const Tensor& x) {
@@ -127,6 +131,7 @@ Tensor corrcoef(const Tensor& x) {
 }
 
 VarMean var_mean(const Tensor& x, const VarOptions& o) {
+  if (is_complex(x.dtype())) return {var(x, o), mean(x, {.dims = o.dims, .keepdim = o.keepdim})};
   if (!is_floating(x.dtype())) {
     throw Error(ErrorCode::not_implemented, "var_mean only support floating point and complex dtypes");
   }
@@ -137,6 +142,10 @@ VarMean var_mean(const Tensor& x, const VarOptions& o) {
 }
 
 Tensor var(const Tensor& x, const VarOptions& options) {
+  if (is_complex(x.dtype())) {
+    return composed("VarBackward0", {x},
+                    [options](const TensorList& in) { return var(real(in[0]), options) + var(imag(in[0]), options); });
+  }
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
   Tensor out = raw::reduce(ReduceOp::var, x, plain, {0, options.correction});
   warn_without_freedom("var", x, options);
@@ -148,6 +157,9 @@ Tensor var(const Tensor& x, const VarOptions& options) {
   return out;
 }
 Tensor std(const Tensor& x, const VarOptions& options) {
+  if (is_complex(x.dtype())) {
+    return composed("StdBackward0", {x}, [options](const TensorList& in) { return sqrt(var(in[0], options)); });
+  }
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
   Tensor out = raw::unary(UnaryOp::sqrt, raw::reduce(ReduceOp::var, x, plain, {0, options.correction}));
   warn_without_freedom("std", x, options);

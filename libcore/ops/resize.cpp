@@ -18,6 +18,8 @@
 #include "libcore/ops/pool.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -78,6 +80,49 @@ Tensor weights(const Line& line, bool cubic, const Tensor& like) {
       .to(raw::compute_dtype(like.dtype()));
 }
 
+/// The filters of images: a triangle, or Keys's cubic with a = -0.5.
+template <class T>
+T filter(T x, bool cubic) {
+  x = std::abs(x);
+  if (!cubic) return x < 1 ? 1 - x : 0;
+  constexpr T a = -0.5;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/// weights() with a filter that grows with the factor by which the line shrinks. T: what the data's type computes in.
+template <class T>
+Tensor antialiased_weights(const Line& line, bool cubic, const Tensor& like) {
+  const T scale = static_cast<T>(line.scale), stretch = std::max(scale, T(1)), inverse = scale >= 1 ? 1 / scale : T(1);
+  const T support = (cubic ? 2 : 1) * stretch;
+  std::vector<double> matrix(static_cast<std::size_t>(line.out * line.in), 0.0);
+  for (std::int64_t i = 0; i < line.out; ++i) {
+    const T centre = scale * (static_cast<T>(i) + T(0.5));
+    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - support + T(0.5)), 0);
+    const auto last = std::min<std::int64_t>(static_cast<std::int64_t>(centre + support + T(0.5)), line.in);
+    std::vector<T> taps;
+    T sum = 0;
+    for (std::int64_t j = first; j < last; ++j) {
+      taps.push_back(filter((static_cast<T>(j) - centre + T(0.5)) * inverse, cubic));
+      sum += taps.back();
+    }
+    for (std::size_t k = 0; k < taps.size(); ++k) {
+      matrix[static_cast<std::size_t>(i * line.in + first) + k] =
+          static_cast<double>(sum != 0 ? taps[k] / sum : taps[k]);
+    }
+  }
+  return from_values(matrix, {.device = like.device()})
+      .reshape({line.out, line.in})
+      .to(raw::compute_dtype(like.dtype()));
+}
+
+Tensor map_of(const Line& line, const InterpolateOptions& o, const Tensor& x) {
+  const bool cubic = o.mode == "bicubic";
+  if (!o.antialias) return weights(line, cubic, x);
+  return x.dtype() == DType::f64 ? antialiased_weights<double>(line, cubic, x)
+                                 : antialiased_weights<float>(line, cubic, x);
+}
+
 Tensor resized(const Tensor& x, std::int64_t dim, const Tensor& matrix) {
   return matmul(x.movedim(dim, -1), matrix.t()).movedim(-1, dim);
 }
@@ -92,11 +137,12 @@ Tensor nearest_index(const Line& line, bool exact, const Tensor& like) {
   return from_values(index, {.device = like.device()});
 }
 
-const char* node_name(const std::string& mode, std::int64_t rank) {
+const char* node_name(const std::string& mode, std::int64_t rank, bool antialias) {
   static constexpr const char* kNearest[] = {"UpsampleNearest1DBackward0", "UpsampleNearest2DBackward0",
                                              "UpsampleNearest3DBackward0"};
   static constexpr const char* kExact[] = {"UpsampleNearestExact1DBackward0", "UpsampleNearestExact2DBackward0",
                                            "UpsampleNearestExact3DBackward0"};
+  if (antialias) return mode == "bilinear" ? "UpsampleBilinear2DAaBackward0" : "UpsampleBicubic2DAaBackward0";
   if (mode == "nearest") return kNearest[rank - 1];
   if (mode == "nearest-exact") return kExact[rank - 1];
   if (mode == "linear") return "UpsampleLinear1DBackward0";
@@ -127,6 +173,11 @@ void check(const Tensor& x, const InterpolateOptions& o) {
   }
   if (o.size.empty() && o.scale_factor.empty()) {
     throw Error(ErrorCode::value, "either size or scale_factor should be defined");
+  }
+  if (o.antialias && (rank != 2 || (o.mode != "bilinear" && o.mode != "bicubic"))) {
+    throw Error(ErrorCode::value,
+                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as "
+                "input");
   }
   const bool fits = rank >= 1 && rank <= 3 && (rank_of(o.mode) == 0 || rank_of(o.mode) == rank);
   const bool known = rank_of(o.mode) != 0 || is_nearest(o.mode) || o.mode == "area";
@@ -161,17 +212,34 @@ Tensor averaged(const Tensor& x, const std::vector<Line>& lines) {
   return adaptive_avg_pool3d(x, {lines[0].out, lines[1].out, lines[2].out});
 }
 
+/// The factor by which pixels are found; 0 where the sizes say it.
+double kept_scale(const InterpolateOptions& o, std::size_t at) {
+  if (!o.size.empty() || o.recompute_scale_factor) return 0;
+  if (o.scale_factor.size() == 1) return o.scale_factor[0];
+  return at < o.scale_factor.size() ? o.scale_factor[at] : 0;
+}
+
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("interpolate", {x},
+                                {{"mode", o.mode},
+                                 {"align_corners", o.align_corners.value_or(false)},
+                                 {"antialias", o.antialias},
+                                 {"scale0", kept_scale(o, 0)},
+                                 {"scale1", kept_scale(o, 1)},
+                                 {"scale2", kept_scale(o, 2)}},
+                                [&] { return interpolate(x, o); });
+  const core::detail::OpScope scope("interpolate", x);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return interpolate(to(x), o);
   check(x, o);
   const std::vector<Line> lines = lines_of(x, o);
   if (o.mode == "area") return averaged(x, lines);
-  const bool cubic = o.mode == "bicubic", exact = o.mode == "nearest-exact", nearest = is_nearest(o.mode);
+  const bool exact = o.mode == "nearest-exact", nearest = is_nearest(o.mode);
   std::vector<Tensor> maps;
-  for (const Line& line : lines) maps.push_back(nearest ? nearest_index(line, exact, x) : weights(line, cubic, x));
-  return composed(node_name(o.mode, x.dim() - 2), {x}, [maps, nearest](const TensorList& in) {
+  for (const Line& line : lines) maps.push_back(nearest ? nearest_index(line, exact, x) : map_of(line, o, x));
+  return composed(node_name(o.mode, x.dim() - 2, o.antialias), {x}, [maps, nearest](const TensorList& in) {
     Tensor y = in[0];
     for (std::size_t i = 0; i < maps.size(); ++i) {
       const auto dim = static_cast<std::int64_t>(i) + 2;

@@ -17,6 +17,7 @@ struct InterpolateOptions {
   std::string mode = "nearest";           ///< nearest-exact, linear, bilinear, bicubic, trilinear, area
   std::optional<bool> align_corners = {};
   bool recompute_scale_factor = false;
+  bool antialias = false;  ///< bilinear and bicubic: where the image shrinks, the filter grows with it
 };
 
 /// x: (N, C, L), (N, C, H, W) or (N, C, D, H, W).

@@ -11,6 +11,7 @@
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
@@ -25,6 +26,7 @@
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -140,7 +142,7 @@ struct CumprodBackward final : Node {
 
 Tensor summing_input(const Tensor& x, std::optional<DType> dtype) {
   if (dtype) return x.to(*dtype);
-  return is_floating(x.dtype()) ? x : x.to(DType::i64);
+  return is_inexact(x.dtype()) ? x : x.to(DType::i64);
 }
 
 }  // namespace
@@ -201,6 +203,8 @@ ValuesIndices cummin(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor cumsum(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
+  if (core::detail::traced_now())
+    return core::detail::traced("cumsum", {x}, {{"dim", dim}}, [&] { return cumsum(x, dim, dtype); });
   if (!dtype) {
     if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cumsum(to(x), dim, dtype);
   }

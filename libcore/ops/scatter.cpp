@@ -46,6 +46,21 @@ struct ScatterValueBackward final : Node {
   TensorList apply(TensorList g) override { return {scatter(g[0], dim, saved(0), Scalar(0))}; }
 };
 
+/// x with `part` where `slot_of` looks.
+template <class SlotOf>
+Tensor with_part(const char* printed, const Tensor& x, const Tensor& part, SlotOf slot_of) {
+  return composed(printed, {x, part}, [slot_of](const TensorList& in) {
+    Tensor copy = in[0].clone();
+    const Tensor slot = slot_of(copy);
+    if (slot.sizes() != in[1].sizes()) {
+      fail("expected src to have a size equal to the slice of self. src size = " + to_list(in[1].sizes()) +
+           ", slice size = " + to_list(slot.sizes()));
+    }
+    slot.copy_(in[1]);
+    return copy;
+  });
+}
+
 }  // namespace
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
@@ -73,6 +88,7 @@ const Tensor& scatter_reduce_(const Tensor& x, std::int64_t dim, const Tensor& i
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
+  raw::check_fits_halves_too(value, x.dtype());
   Tensor out = raw::clone(x);
   raw::scatter_into(IndexOp::put, out, dim, index,
                     full(index.sizes(), value, {.dtype = x.dtype(), .device = x.device()}));
@@ -85,43 +101,24 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar va
 }
 
 Tensor select_scatter(const Tensor& x, const Tensor& part, std::int64_t dim, std::int64_t index) {
-  return composed("SelectScatterBackward0", {x, part}, [=](const TensorList& in) {
-    Tensor copy = in[0].clone();
-    const Tensor slot = copy.select(dim, index);
-    if (slot.sizes() != in[1].sizes()) {
-      fail("expected src to have a size equal to the slice of self. src size = " + to_list(in[1].sizes()) +
-           ", slice size = " + to_list(slot.sizes()));
-    }
-    slot.copy_(in[1]);
-    return copy;
-  });
+  return with_part("SelectScatterBackward0", x, part, [=](const Tensor& copy) { return copy.select(dim, index); });
 }
 
 Tensor slice_scatter(const Tensor& x, const Tensor& part, const SliceScatterOptions& o) {
-  return composed("SliceScatterBackward0", {x, part}, [o](const TensorList& in) {
-    Tensor copy = in[0].clone();
-    const Tensor slot = copy.slice(o.dim, o.start, o.end, o.step);
-    if (slot.sizes() != in[1].sizes()) {
-      fail("expected src to have a size equal to the slice of self. src size = " + to_list(in[1].sizes()) +
-           ", slice size = " + to_list(slot.sizes()));
-    }
-    slot.copy_(in[1]);
-    return copy;
-  });
+  return with_part("SliceScatterBackward0", x, part,
+                   [=](const Tensor& copy) { return copy.slice(o.dim, o.start, o.end, o.step); });
 }
 
 Tensor diagonal_scatter(const Tensor& x, const Tensor& part, std::int64_t offset, std::int64_t dim1,
                         std::int64_t dim2) {
-  return composed("DiagonalScatterBackward0", {x, part}, [=](const TensorList& in) {
-    Tensor copy = in[0].clone();
-    const Tensor slot = copy.diagonal(offset, dim1, dim2);
-    if (slot.sizes() != in[1].sizes()) {
-      fail("expected src to have a size equal to the slice of self. src size = " + to_list(in[1].sizes()) +
-           ", slice size = " + to_list(slot.sizes()));
-    }
-    slot.copy_(in[1]);
-    return copy;
-  });
+  return with_part("DiagonalScatterBackward0", x, part,
+                   [=](const Tensor& copy) { return copy.diagonal(offset, dim1, dim2); });
+}
+
+Tensor as_strided_scatter(const Tensor& x, const Tensor& part, const Shape& sizes, const Shape& strides,
+                          std::optional<std::int64_t> offset) {
+  return with_part("AsStridedScatterBackward0", x, part,
+                   [=](const Tensor& copy) { return copy.as_strided(sizes, strides, offset); });
 }
 
 }  // namespace core

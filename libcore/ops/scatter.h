@@ -20,6 +20,10 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 /// Error(runtime) "reduce argument must be either sum, prod, mean, amax or amin, got foo".
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
                       const std::string& reduce, bool include_self = true);
+/// The same by rows (along dim): "prod", "mean", "amax" or "amin" of x's row and all rows of `from` whose index it is.
+/// Error(runtime) "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got sum.".
+Tensor index_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
+                    const std::string& reduce, bool include_self = true);
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from);
 
 /// Rows (along dim) at `index` become those of `from`, or `value`.
@@ -44,11 +48,16 @@ struct SliceScatterOptions {
 Tensor slice_scatter(const Tensor& x, const Tensor& part, const SliceScatterOptions& options = {});
 Tensor diagonal_scatter(const Tensor& x, const Tensor& part, std::int64_t offset = 0, std::int64_t dim1 = 0,
                         std::int64_t dim2 = 1);
+/// x with `part` where as_strided() would look.
+Tensor as_strided_scatter(const Tensor& x, const Tensor& part, const Shape& sizes, const Shape& strides,
+                          std::optional<std::int64_t> offset = {});
 const Tensor& index_copy_(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from);
 const Tensor& index_fill_(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value);
 const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor& source);
 const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false);
 const Tensor& scatter_reduce_(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
                               const std::string& reduce, bool include_self = true);
+const Tensor& index_reduce_(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
+                            const std::string& reduce, bool include_self = true);
 
 }  // namespace core

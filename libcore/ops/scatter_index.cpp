@@ -19,6 +19,7 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/deterministic.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -143,6 +144,7 @@ const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, b
 }
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
+  if (!accumulate) core::detail::alert_not_deterministic("put_");
   const Tensor at = checked_positions(index, x.numel(), "put_");
   if (source.dtype() != x.dtype()) {
     fail(std::string("put_(): self and source expected to have the same dtype, but got self.dtype = ") +
@@ -176,6 +178,7 @@ Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const 
 
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
   if (index.dim() > 1) fail("Index has to be a vector/scalar");
+  raw::check_fits_halves_too(value, x.dtype());
   const Tensor at = index.dim() == 0 ? raw::alias(index).reshape({1}) : index;
   const std::int64_t d = raw::wrap_dim(dim, x.dim());
   Tensor out = raw::clone(x);

@@ -12,6 +12,7 @@
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/host_math.h"
+#include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/detail/index_checks.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/index.h"
@@ -151,6 +152,23 @@ Tensor summed(const Plan& plan, const Tensor& x, const Tensor& index, const Tens
   });
 }
 
+/// Also where no element is reduced.
+void check_index_reduce(const Tensor& x, std::int64_t d, const Tensor& index, const Tensor& from) {
+  bool fits = x.dim() == from.dim();
+  for (std::int64_t k = 0; fits && k < x.dim(); ++k) fits = k == d || x.size(k) == from.size(k);
+  if (!fits) {
+    throw Error(ErrorCode::runtime,
+                "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape "
+                "= " +
+                    to_list(x.sizes()) + " source.shape = " + to_list(from.sizes()));
+  }
+  if (!x.device().is_cpu()) return;
+  const std::int64_t size = x.dim() == 0 ? 1 : x.size(d);
+  for (const std::int64_t at : index.to_vector<std::int64_t>()) {
+    if (at < 0 || at >= size) throw Error(ErrorCode::index, "index out of range in self");
+  }
+}
+
 }  // namespace
 
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
@@ -171,6 +189,38 @@ Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, co
   record(out, node);
   node->save_output(out);
   return out;
+}
+
+Tensor index_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
+                    const std::string& reduce, bool include_self) {
+  if (reduce != "prod" && reduce != "mean" && reduce != "amax" && reduce != "amin") {
+    throw Error(ErrorCode::runtime,
+                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got " + reduce + ".");
+  }
+  const std::int64_t d = raw::wrap_dim(dim, x.dim());
+  if (index.dim() > 1) {
+    throw Error(ErrorCode::index,
+                "index_reduce_(): Index is supposed to be a vector, but got dim: " + std::to_string(index.dim()) +
+                    " with type: " + scalar_type_name(index.dtype()) + " and size: " + to_list(index.sizes()));
+  }
+  if (index.numel() != (from.dim() == 0 ? 1 : from.size(d))) {
+    throw Error(ErrorCode::index, "index_reduce_(): Number of indices (" + std::to_string(index.numel()) +
+                                      ") should be equal to source.size(dim): (" +
+                                      std::to_string(from.dim() == 0 ? 1 : from.size(d)) +
+                                      "), for dim: " + std::to_string(d));
+  }
+  check_index_reduce(x, d, index, from);
+  return composed("IndexReduceBackward0", {x, from}, [=](const TensorList& in) {
+    Shape row(in[1].sizes().size(), 1);
+    if (!row.empty()) row[static_cast<std::size_t>(d)] = index.numel();
+    return scatter_reduce(in[0], d, index.reshape(row).expand(in[1].sizes()), in[1], reduce, include_self);
+  });
+}
+const Tensor& index_reduce_(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
+                            const std::string& reduce, bool include_self) {
+  detail::check_overlap(x, from);
+  return detail::in_place(x, needs_grad(x, from),
+                          [&](const Tensor& t) { return index_reduce(t, dim, index, from, reduce, include_self); });
 }
 
 }  // namespace core

@@ -12,6 +12,8 @@
 #include "libcore/ops/raw/softmax.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -81,11 +83,17 @@ Tensor softmin(const Tensor& x) {
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("softmax", {x}, {{"dim", dim}}, [&] { return softmax(x, dim); });
+  const core::detail::OpScope scope("softmax", x);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return softmax(to(x), dim);
   return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("log_softmax", {x}, {{"dim", dim}}, [&] { return log_softmax(x, dim); });
+  const core::detail::OpScope scope("log_softmax", x);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log_softmax(to(x), dim);
   return recorded_softmax<LogSoftmaxBackward>(raw::log_softmax(x, dim), x, dim);
 }

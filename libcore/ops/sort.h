@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "libcore/tensor/tensor.h"
 
@@ -34,6 +35,22 @@ Tensor bincount(const Tensor& x, std::int64_t minlength = 0);
 
 /// Counts in equal bins between low and high (both 0: of x itself), in the dtype of x.
 Tensor histc(const Tensor& x, std::int64_t bins = 100, double low = 0, double high = 0);
+
+struct Histogram {
+  Tensor hist;
+  Tensor bin_edges;  ///< one more than bins, ascending
+};
+struct HistogramOptions {
+  std::optional<std::pair<double, double>> range = {};  ///< of equal bins; else that of x
+  Tensor weight = {};                                   ///< what each element counts, of the shape of x
+  bool density = false;                                 ///< so that the area under the bins is 1
+};
+
+/// Counts of x's elements in `bins` equal bins, or between `edges`; the last bin has its right edge too. In the dtype
+/// of x. Errors(runtime): PyTorch's for no bins, a range that is none, a weight of another shape, edges of another
+/// dtype.
+Histogram histogram(const Tensor& x, std::int64_t bins = 100, const HistogramOptions& options = {});
+Histogram histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& options = {});
 
 struct SearchOptions {
   bool right = false;  ///< behind equal boundaries instead of in front

@@ -123,6 +123,40 @@ Places search(const std::vector<Value>& sorted, const std::vector<Value>& values
   return result;
 }
 
+std::string short_number(double v) {
+  return std::isnan(v) ? "nan" : std::isinf(v) ? (v < 0 ? "-inf" : "inf") : std::to_string(std::llround(v));
+}
+
+/// What PyTorch calls C++'s type.
+const char* type_text(DType dtype) {
+  return dtype == DType::f64 ? "double" : dtype == DType::f32 ? "float" : scalar_type_name(dtype);
+}
+
+/// The counts of `values` between ascending edges, by weight.
+std::vector<double> counted_between(const std::vector<double>& values, const std::vector<double>& weights,
+                                    const std::vector<double>& edges) {
+  std::vector<double> counts(edges.size() - 1, 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!(values[i] >= edges.front() && values[i] <= edges.back())) continue;
+    auto bin = static_cast<std::size_t>(std::upper_bound(edges.begin(), edges.end(), values[i]) - edges.begin()) - 1;
+    counts[std::min(bin, counts.size() - 1)] += weights.empty() ? 1 : weights[i];
+  }
+  return counts;
+}
+
+void check_histogram(const Tensor& x, const Tensor& weight) {
+  if (!is_floating(x.dtype())) {
+    throw Error(ErrorCode::not_implemented,
+                std::string("\"histogramdd\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
+  }
+  if (weight.defined() && weight.sizes() != x.sizes()) {
+    fail(
+        "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding "
+        "its innermost dimension, but got input with shape " +
+        to_list({x.numel(), 1}) + " and weight with shape " + to_list(weight.sizes()));
+  }
+}
+
 }  // namespace
 
 Unique unique_with(const Tensor& x, std::optional<std::int64_t> dim) {
@@ -130,6 +164,52 @@ Unique unique_with(const Tensor& x, std::optional<std::int64_t> dim) {
 }
 Unique unique_consecutive(const Tensor& x, std::optional<std::int64_t> dim) {
   return is_floating(x.dtype()) ? distinct<double>(x, dim, false) : distinct<std::int64_t>(x, dim, false);
+}
+
+Histogram histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& options) {
+  check_histogram(x, options.weight);
+  if (edges.numel() < 2) fail("torch.histogram(): bins must be > 0, but got 0 for dimension 0");
+  if (edges.dtype() != x.dtype()) {
+    fail(std::string("torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with "
+                     "dtype ") +
+         type_text(x.dtype()) + " and bins for dimension 0 with dtype " + type_text(edges.dtype()));
+  }
+  const std::vector<double> at = edges.to_vector<double>();
+  std::vector<double> counts = counted_between(
+      x.to_vector<double>(), options.weight.defined() ? options.weight.to_vector<double>() : std::vector<double>{}, at);
+  if (options.density) {
+    double total = 0;
+    for (const double count : counts) total += count;
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] /= total * (at[i + 1] - at[i]);
+  }
+  return {from_values(counts, {.dtype = x.dtype(), .device = x.device()}), edges};
+}
+
+Histogram histogram(const Tensor& x, std::int64_t bins, const HistogramOptions& options) {
+  check_histogram(x, options.weight);
+  if (bins <= 0) fail("torch.histogram(): bins must be > 0, but got " + std::to_string(bins) + " for dimension 0");
+  double low = 0, high = 0;
+  if (options.range) {
+    low = options.range->first;
+    high = options.range->second;
+    if (low > high) {
+      fail("torch.histogramdd: min should not exceed max, but got min " + short_number(low) + " max " +
+           short_number(high) + " for dimension 0");
+    }
+  } else if (x.numel() > 0) {
+    low = x.min().item<double>();
+    high = x.max().item<double>();
+  }
+  if (!std::isfinite(low) || !std::isfinite(high)) {
+    fail("torch.histogramdd: dimension 0's range [" + short_number(low) + ", " + short_number(high) +
+         "] is not finite");
+  }
+  if (low == high) {
+    low -= 0.5;
+    high += 0.5;
+  }
+  const Tensor edges = linspace(low, high, bins + 1, {.dtype = x.dtype(), .device = x.device()});
+  return histogram(x, edges, options);
 }
 
 Tensor histc(const Tensor& x, std::int64_t bins, double low, double high) {
@@ -148,10 +228,7 @@ Tensor histc(const Tensor& x, std::int64_t bins, double low, double high) {
     high += 1;
   }
   if (!std::isfinite(low) || !std::isfinite(high)) {
-    const auto text = [](double v) {
-      return std::isnan(v) ? "nan" : std::isinf(v) ? (v < 0 ? "-inf" : "inf") : std::to_string(std::llround(v));
-    };
-    fail("torch.histc: range of [" + std::string(text(low)) + ", " + text(high) + "] is not finite");
+    fail("torch.histc: range of [" + short_number(low) + ", " + short_number(high) + "] is not finite");
   }
   if (low > high) fail("torch.histc: max must be larger than min");
   std::vector<double> counts(static_cast<std::size_t>(bins), 0);

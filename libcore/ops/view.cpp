@@ -6,6 +6,7 @@
 
 #include "libcore/base/fail.h"
 #include "libcore/ops/raw/checks.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
 
@@ -100,6 +101,11 @@ std::vector<Tensor> vsplit(const Tensor& x, std::int64_t sections) {
   return equal_split(x, sections, 0, "vsplit");
 }
 
+std::vector<Tensor> dsplit(const Tensor& x, std::int64_t sections) {
+  check_rank(x, 3, "dsplit");
+  return equal_split(x, sections, 2, "dsplit");
+}
+
 Tensor movedim(const Tensor& x, const Shape& from, const Shape& to) {
   if (from.size() != to.size()) {
     fail("movedim: Invalid source or destination dims: source (" + to_list(from) +
@@ -130,6 +136,16 @@ Tensor matrix_transpose(const Tensor& x) {
 }
 Tensor broadcast_to(const Tensor& x, const Shape& sizes) {
   return x.expand(sizes);
+}
+Tensor narrow_copy(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  return x.narrow(dim, start, length).clone();
+}
+Tensor sum_to_size(const Tensor& x, const Shape& sizes) {
+  const std::size_t lead = x.sizes().size() - std::min(sizes.size(), x.sizes().size());
+  bool fits = sizes.size() <= x.sizes().size();
+  for (std::size_t i = 0; fits && i < sizes.size(); ++i) fits = sizes[i] == 1 || sizes[i] == x.sizes()[lead + i];
+  if (!fits) fail("size {" + to_list(sizes) + "} is not expandable to size {" + to_list(x.sizes()) + "}.");
+  return sum_to(x, sizes);
 }
 Tensor ravel(const Tensor& x) {
   return x.contiguous().view({-1});

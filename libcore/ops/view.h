@@ -1,8 +1,10 @@
 #pragma once
 // Views of a tensor beyond the methods of Tensor, as torch.X: results, errors and gradients are PyTorch's.
-// Thread safety: pure functions. Use: std::vector<core::Tensor> halves = core::tensor_split(x, 2);
+// Thread safety: pure functions; those in place (name_) write their first argument. Use: std::vector<core::Tensor>
+// halves = core::tensor_split(x, 2);
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "libcore/tensor/tensor.h"
@@ -16,6 +18,7 @@ std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::in
 std::vector<Tensor> tensor_split(const Tensor& x, const Shape& positions, std::int64_t dim = 0);
 std::vector<Tensor> hsplit(const Tensor& x, std::int64_t sections);
 std::vector<Tensor> vsplit(const Tensor& x, std::int64_t sections);
+std::vector<Tensor> dsplit(const Tensor& x, std::int64_t sections);
 Tensor movedim(const Tensor& x, const Shape& from, const Shape& to);
 Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);
 
@@ -27,8 +30,28 @@ Tensor ravel(const Tensor& x);
 
 /// The given dimensions of size 1.
 Tensor squeeze(const Tensor& x, const Shape& dims);
+
+/// A copy of narrow().
+Tensor narrow_copy(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);
+/// x summed to a shape that broadcasts to its own. Error(runtime) "size {[4]} is not expandable to size {[2, 3]}.".
+Tensor sum_to_size(const Tensor& x, const Shape& sizes);
 Tensor atleast_1d(const Tensor& x);
 Tensor atleast_2d(const Tensor& x);
 Tensor atleast_3d(const Tensor& x);
+
+// In place: x takes other sizes over the same elements. Error(not_implemented) for a view that takes part in a graph.
+const Tensor& t_(const Tensor& x);
+const Tensor& transpose_(const Tensor& x, std::int64_t a, std::int64_t b);
+const Tensor& squeeze_(const Tensor& x);
+const Tensor& squeeze_(const Tensor& x, std::int64_t dim);
+const Tensor& unsqueeze_(const Tensor& x, std::int64_t dim);
+const Tensor& as_strided_(const Tensor& x, const Shape& sizes, const Shape& strides,
+                          std::optional<std::int64_t> offset = {});
+
+/// x takes this shape over its memory from its first element on, dense; memory that is new is uninitialised.
+/// Error(runtime) "cannot resize variables that require grad"; Error(not_implemented) where several tensors share
+/// memory that would have to grow.
+const Tensor& resize_(const Tensor& x, const Shape& sizes);
+const Tensor& resize_as_(const Tensor& x, const Tensor& other);
 
 }  // namespace core

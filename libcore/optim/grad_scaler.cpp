@@ -158,6 +158,21 @@ void GradScaler::update(double new_scale) {
   optimizers_.clear();
 }
 
+void GradScaler::update(const Tensor& new_scale) {
+  if (!enabled_) return;
+  check_was_used("update");
+  if (new_scale.numel() != 1 || new_scale.requires_grad()) {
+    fail(
+        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+        "requires_grad=False.",
+        ErrorCode::assertion);
+  }
+  if (new_scale.dim() > 0) {
+    fail("output with shape [] doesn't match the broadcast shape " + to_list(new_scale.sizes()));
+  }
+  update(new_scale.item<double>());
+}
+
 OptionMap GradScaler::state_dict() const {
   if (!enabled_) return {};
   return {{"scale", Scalar(get_scale())},

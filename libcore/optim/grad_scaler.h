@@ -48,6 +48,9 @@ class GradScaler {
   void update();
   /// The same with a scale of one's own.
   void update(double new_scale);
+  /// Error(assertion) "new_scale should be a float or a 1-element ...", Error(runtime) where it has dimensions: "output
+  /// with shape [] doesn't match the broadcast shape [1]".
+  void update(const Tensor& new_scale);
 
   /// 1 where it is disabled.
   double get_scale() const { return enabled_ ? scale_ : 1; }

@@ -12,6 +12,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -63,6 +64,7 @@ void LBFGS::update(const ParamGroup&) {
 }
 
 Tensor LBFGS::step(const Closure& closure) {
+  const detail::AnnotationScope event([this] { return event_name("step"); });
   Tensor first_loss;
   run_step([&] { run(closure, first_loss); });
   return first_loss;

@@ -8,8 +8,10 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/cuda_graph.h"
+#include "libcore/base/class_name.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/sparse.h"
+#include "libcore/tensor/op_scope.h"
 
 namespace core {
 namespace {
@@ -62,6 +64,8 @@ void Optimizer::check_params(const ParamGroup& group) const {
   }
   for (const Tensor& param : group.params) {
     require(param.is_leaf(), "can't optimize a non-leaf Tensor");
+    require(!is_complex(param.dtype()),
+            "can't optimize a complex Tensor: optimize the pairs of its parts, and use view_as_complex() of them");
     require(!known.contains(param.impl()), "some parameters appear in more than one parameter group");
   }
 }
@@ -97,7 +101,12 @@ void Optimizer::check_capture() const {
   }
 }
 
+std::string Optimizer::event_name(const char* call) const {
+  return std::string("Optimizer.") + call + "#" + short_class_name(typeid(*this)) + "." + call;
+}
+
 void Optimizer::step() {
+  const detail::AnnotationScope event([this] { return event_name("step"); });
   if (cuda::is_current_stream_capturing()) check_capture();
   if (watches_steps_) was_stepped_ = true;
   if (before_step_.empty() && after_step_.empty()) {
@@ -111,6 +120,7 @@ void Optimizer::step() {
 }
 
 void Optimizer::zero_grad(bool set_to_none) {
+  const detail::AnnotationScope event([this] { return event_name("zero_grad"); });
   NoGradGuard no_grad;
   for (const ParamGroup& group : param_groups()) {
     for (const Tensor& param : group.params) {

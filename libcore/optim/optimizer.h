@@ -107,6 +107,8 @@ class Optimizer {
   virtual void load_values(const OptimizerState& state);
   /// Runs `body` as one step: without history, between the hooks of steps.
   void run_step(const std::function<void()>& body);
+  /// "Optimizer.step#SGD.step": what profiles call it.
+  std::string event_name(const char* call) const;
 
  private:
   void check_params(const ParamGroup& group) const;

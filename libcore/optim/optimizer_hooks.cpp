@@ -3,6 +3,7 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/optim/optimizer.h"
+#include "libcore/tensor/op_scope.h"
 
 namespace core {
 
@@ -54,6 +55,7 @@ void Optimizer::run_step(const std::function<void()>& body) {
 }
 
 Tensor Optimizer::step(const Closure& closure) {
+  const detail::AnnotationScope event([this] { return event_name("step"); });
   Tensor loss;
   run_step([&] {
     {

@@ -12,6 +12,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -220,6 +221,7 @@ bool is_blocked(const Tensor& x) {
 }
 
 bool may_be_blocked(const Tensor& x, const Shape& sizes) {
+  if (detail::tracing.load(std::memory_order_relaxed) != 0 && detail::OpTrace::of_thread() != nullptr) return false;
   if (x.dtype() != DType::f32 || !x.device().is_cpu() || sizes.size() < 3) return false;
   const ImageShape shape = shape_of(sizes);
   const NnTable* nn = raw::backend_of(x).ops().nn;

@@ -11,7 +11,9 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/deterministic.h"
 #include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -94,32 +96,44 @@ Tensor empty(const Shape& sizes, const TensorOptions& options) {
 #ifndef NDEBUG
   if (made.is_floating_point()) raw::fill_into(made, std::nan(""));
 #endif
+  detail::fill_if_deterministic(made);
   return finish(std::move(made), options);
 }
 
 Tensor empty_strided(const Shape& sizes, const Shape& strides, const TensorOptions& options) {
   check_sizes(sizes);
   Tensor made = raw::make_strided(sizes, strides, options.dtype.value_or(default_dtype()), backend_from(options));
+  detail::fill_if_deterministic(made);
   return finish(std::move(made), options);
 }
 
 Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("full", {}, {{"value", value}}, [&] { return full(sizes, value, options); });
   DType suggested = value.is_float() ? default_dtype() : value.kind();
   return filled(allocate(sizes, options.dtype.value_or(suggested), options), value, options);
 }
 
 Tensor zeros(const Shape& sizes, const TensorOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("full", {}, {{"value", Scalar(0)}}, [&] { return zeros(sizes, options); });
   return filled(allocate(sizes, options.dtype.value_or(default_dtype()), options), 0, options);
 }
 Tensor ones(const Shape& sizes, const TensorOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("full", {}, {{"value", Scalar(1)}}, [&] { return ones(sizes, options); });
   return filled(allocate(sizes, options.dtype.value_or(default_dtype()), options), 1, options);
 }
 
 Tensor empty_like(const Tensor& like, const TensorOptions& options) {
   TensorOptions all = from_like(like, options);
-  return finish(allocate_like(like, all), all);
+  Tensor made = allocate_like(like, all);
+  detail::fill_if_deterministic(made);
+  return finish(std::move(made), all);
 }
 Tensor full_like(const Tensor& like, Scalar value, const TensorOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("full", {}, {{"value", value}}, [&] { return full_like(like, value, options); });
   TensorOptions all = from_like(like, options);
   return filled(allocate_like(like, all), value, all);
 }
@@ -131,6 +145,9 @@ Tensor ones_like(const Tensor& like, const TensorOptions& options) {
 }
 
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("arange", {}, {{"start", start}, {"end", end}, {"step", step}},
+                                [&] { return arange(start, end, step, options); });
   double by = step.to_double();
   double span = end.to_double() - start.to_double();
   if (by == 0) throw Error(ErrorCode::runtime, "step must be nonzero");
@@ -225,26 +242,6 @@ struct NestedReader {
   }
 };
 
-namespace {
-
-/// Whether an integer type of this many bits cannot hold `value`. As PyTorch, a negative integer goes into an unsigned
-/// type when its magnitude fits (it wraps), a negative float does not.
-bool overflows(Scalar value, DType dtype) {
-  const int bits = bit_width(dtype);
-  if (is_floating(dtype) || dtype == DType::boolean || bits > 64) return false;
-  const bool is_unsigned = dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
-  const double top = std::ldexp(1.0, is_unsigned ? bits : bits - 1);
-  if (value.is_float()) {
-    const double x = value.to_double();
-    return !(x < top && x >= (is_unsigned ? 0.0 : -top));
-  }
-  if (bits == 64) return false;
-  const auto x = static_cast<double>(value.to_int());
-  return x >= top || (is_unsigned ? x <= -top : x < -top);
-}
-
-}  // namespace
-
 Tensor tensor(const NestedValues& values, const TensorOptions& options) {
   NestedReader reader;
   reader.read(values, 0);
@@ -252,7 +249,7 @@ Tensor tensor(const NestedValues& values, const TensorOptions& options) {
   Tensor host = raw::make(reader.sizes, dtype, backend_for(DeviceType::cpu));
   auto* to = static_cast<std::byte*>(const_cast<void*>(host.raw_data()));
   for (Scalar value : reader.values) {
-    if (overflows(value, dtype)) {
+    if (is_integer(dtype) && raw::overflows(value, dtype)) {
       throw Error(ErrorCode::runtime,
                   "value cannot be converted to type " + std::string(name(dtype)) + " without overflow");
     }

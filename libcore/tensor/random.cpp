@@ -234,6 +234,13 @@ bool has_bernoulli_kernel(const Tensor& p) {
   return table != nullptr && table->fill.at(RandomOp::bernoulli_each, p.dtype()) != nullptr;
 }
 
+void check_deviations(const Tensor& std) {
+  if (std.is_meta() || std.numel() == 0) return;
+  const Tensor odd = logical_not(ge(std, 0));
+  if (detail::asserts_later(std)) return detail::assert_none(odd);
+  check(!any(odd).item<bool>(), "normal expects all elements of std >= 0.0");
+}
+
 /// REQUIRES: p has elements.
 void check_probabilities(const Tensor& p) {
   if (detail::asserts_later(p)) return detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
@@ -287,6 +294,7 @@ Tensor randn_like(const Tensor& like, const RandomOptions& options) {
 }
 
 Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generator>& generator) {
+  check_deviations(std.detach());
   Tensor x = empty(broadcast_shapes(mean.sizes(), std.sizes()), {.dtype = mean.dtype(), .device = mean.device()});
   normal_(x, 0, 1, generator);
   return x.mul_(std.detach()).add_(mean.detach());

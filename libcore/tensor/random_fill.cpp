@@ -8,6 +8,7 @@
 #include "libcore/backend/op_tables.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/random_on_device.h"
 #include "libcore/tensor/scalar.h"
 
@@ -57,7 +58,36 @@ RandomLaunches launches_of(const Generator& generator, RandomOut out, const Rand
   return random_launches(how.op, out.dtype, out.count, how.size);
 }
 
+/// What PyTorch calls the tensor's method.
+const char* method_name(RandomOp op) {
+  switch (op) {
+    case RandomOp::uniform:
+      return "uniform_";
+    case RandomOp::normal:
+    case RandomOp::normal_serial:
+      return "normal_";
+    case RandomOp::log_normal:
+      return "log_normal_";
+    case RandomOp::bernoulli:
+    case RandomOp::bernoulli_each:
+      return "bernoulli_";
+    case RandomOp::exponential:
+      return "exponential_";
+    case RandomOp::geometric:
+      return "geometric_";
+    case RandomOp::cauchy:
+      return "cauchy_";
+    case RandomOp::permutation:
+      return "randperm";
+    case RandomOp::samples:
+      return "multinomial";
+    default:
+      return "random_";
+  }
+}
+
 void run(RandomKernel kernel, Device device, const Generator& generator, RandomOut out, const RandomFill& how) {
+  const OpScope scope(method_name(how.op));
   const RandomLaunches launches = launches_of(generator, out, how);
   const auto element_size = static_cast<std::int64_t>(element_bytes(out.dtype));
   draw_on_device(device, generator, launches.used, [&](const RandomParams& where) {

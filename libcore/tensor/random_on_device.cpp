@@ -13,6 +13,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::detail {
@@ -27,6 +28,7 @@ Shape inverse(const Shape& order) {
 
 /// REQUIRES: x is contiguous. `width`: how many neighbours a thread makes.
 DroppedOut dropped_out(const Tensor& x, double p, int width) {
+  const OpScope scope("native_dropout", x);
   DroppedOut result{empty(x.sizes(), {.dtype = x.dtype(), .device = x.device()}),
                     empty(x.sizes(), {.dtype = DType::boolean, .device = x.device()})};
   Generator generator = default_generator(x.device());

@@ -6,11 +6,19 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/tensor/lazy_bytes.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/packed_weights.h"
 
 namespace core {
 
 namespace {
+
+/// For the profiler.
+void note(const void* address, std::int64_t bytes, const Backend& backend) noexcept {
+  if (detail::profiling.load(std::memory_order_relaxed)) [[unlikely]] {
+    detail::note_memory(address, bytes, backend.device());
+  }
+}
 
 constexpr std::size_t kHeader = kAlignment;
 static_assert(sizeof(StorageImpl) <= kHeader);
@@ -33,10 +41,12 @@ Storage Storage::allocate(std::size_t nbytes, Backend& backend) {
     auto* block = static_cast<std::byte*>(host_allocate(kHeader + nbytes));
     storage.impl_ = owned(new (block) StorageImpl(&backend, block + kHeader, nbytes));
     storage.impl_->inline_data_ = true;
+    note(block, static_cast<std::int64_t>(nbytes), backend);
     return storage;
   }
   void* data = backend.has_memory() ? backend.allocate(nbytes) : nullptr;
   storage.impl_ = owned(new (host_allocate(kHeader)) StorageImpl(&backend, data, nbytes));
+  if (data != nullptr) note(data, static_cast<std::int64_t>(nbytes), backend);
   return storage;
 }
 
@@ -78,6 +88,7 @@ void StorageImpl::destroy(StorageImpl* storage) noexcept {
   if (storage->packed_.load(std::memory_order_relaxed)) packed_weights::forget(storage);
   if (storage->inline_data_) {
     std::size_t bytes = kHeader + storage->nbytes_;
+    note(storage, -static_cast<std::int64_t>(storage->nbytes_), *storage->backend_);
     storage->~StorageImpl();
     host_free(storage, bytes);
     return;
@@ -87,6 +98,7 @@ void StorageImpl::destroy(StorageImpl* storage) noexcept {
   } else if (storage->borrowed_) {
     if (storage->free_foreign_ != nullptr) storage->free_foreign_(storage->context_);
   } else if (void* bytes = storage->data_.load(std::memory_order_relaxed); bytes != nullptr) {
+    note(bytes, -static_cast<std::int64_t>(storage->nbytes_), *storage->backend_);
     storage->backend_->free(bytes, storage->nbytes_);
   }
   storage->~StorageImpl();

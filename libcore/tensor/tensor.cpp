@@ -1,11 +1,13 @@
 #include "libcore/tensor/tensor.h"
 
 #include <algorithm>
+#include <complex>
 #include <iterator>
 #include <string>
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/backend.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
@@ -13,6 +15,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/op_trace.h"
 
 namespace core {
 
@@ -73,11 +76,23 @@ bool Tensor::is_sparse() const {
   return storage()->backend().is_sparse();
 }
 
+namespace {
+
+void check_has_dimensions(const Tensor& x, std::int64_t dim) {
+  if (x.dim() > 0) [[likely]]
+    return;
+  throw Error(ErrorCode::index, "Dimension specified as " + std::to_string(dim) + " but tensor has no dimensions");
+}
+
+}  // namespace
+
 std::int64_t Tensor::size(std::int64_t dim) const {
+  check_has_dimensions(*this, dim);
   return sizes()[static_cast<std::size_t>(raw::wrap_dim(dim, this->dim()))];
 }
 
 std::int64_t Tensor::stride(std::int64_t dim) const {
+  check_has_dimensions(*this, dim);
   return strides()[static_cast<std::size_t>(raw::wrap_dim(dim, this->dim()))];
 }
 
@@ -100,7 +115,17 @@ void* Tensor::typed_data(DType wanted) const {
   return const_cast<void*>(raw_data());
 }
 
+namespace {
+/// Of a complex number, which a Scalar cannot hold.
+Scalar real_item(const Tensor& x) {
+  const auto value = x.to_vector<std::complex<double>>()[0];
+  if (value.imag() != 0) throw Error(ErrorCode::runtime, "value cannot be converted to type double without overflow");
+  return value.real();
+}
+}  // namespace
+
 Scalar Tensor::item() const {
+  if (detail::traced_now()) detail::note_untraced("item", *this);
   if (numel() != 1) {
     throw Error(ErrorCode::runtime,
                 "a Tensor with " + std::to_string(numel()) + " elements cannot be converted to Scalar");
@@ -109,6 +134,7 @@ Scalar Tensor::item() const {
   if (dtype() == DType::f32 && storage()->backend().is_host_memory()) {  // the usual case, kept short
     return static_cast<double>(*static_cast<const float*>(raw_data()));
   }
+  if (core::is_complex(dtype())) return real_item(*this);
   DType kind = is_floating(dtype()) ? DType::f64 : dtype() == DType::boolean ? DType::boolean : DType::i64;
   std::byte bytes[8];
   Tensor value = raw::cast(*this, kind);
@@ -123,6 +149,7 @@ Tensor::operator bool() const {
     throw Error(ErrorCode::runtime, numel() == 0 ? "Boolean value of Tensor with no values is ambiguous"
                                                  : "Boolean value of Tensor with more than one value is ambiguous");
   }
+  if (core::is_complex(dtype())) return to(DType::boolean).item().to_bool();
   return item().to_bool();
 }
 
@@ -150,6 +177,13 @@ Tensor::operator std::int64_t() const {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  if (detail::traced_now()) detail::note_untraced("to_vector", *this);
+  if constexpr (!is_complex_number<T>) {
+    if (core::is_complex(dtype())) {
+      throw Error(ErrorCode::runtime,
+                  "to_vector() of complex numbers gives std::complex: to_vector<std::complex<float>>()");
+    }
+  }
   Tensor dense = raw::contiguous(raw::cast(*this, dtype_of<T>));
   std::vector<T> values(static_cast<std::size_t>(numel()));
   if constexpr (std::is_same_v<T, bool>) {
@@ -172,5 +206,7 @@ template std::vector<Half> Tensor::to_vector() const;
 template std::vector<BFloat16> Tensor::to_vector() const;
 template std::vector<float> Tensor::to_vector() const;
 template std::vector<double> Tensor::to_vector() const;
+template std::vector<std::complex<float>> Tensor::to_vector() const;
+template std::vector<std::complex<double>> Tensor::to_vector() const;
 
 }  // namespace core

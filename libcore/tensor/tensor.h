@@ -23,11 +23,22 @@ namespace core {
 
 class Node;
 class Tensor;
-
 struct ValuesIndices;
 class TensorIndex;
 struct MinMax;
+struct Frexp;
 struct Unique;
+struct Histogram;
+struct HistogramOptions;
+struct StftOptions;
+struct IstftOptions;
+struct Reflections;
+struct SingularValues;
+enum class Layout;
+namespace linalg {
+struct LUFactors;
+struct SignAndLog;
+}  // namespace linalg
 
 /// How elements lie in memory: row-major, or with the channels (dimension 1 of 4 or 5) innermost; preserve: as they
 /// are.
@@ -69,7 +80,7 @@ class Tensor {
   const Shape& size() const { return self().sizes; }
   const Shape& shape() const { return self().sizes; }
   const Shape& strides() const { return self().strides; }
-  /// Negative dimensions count from the end. Error(index) "Dimension out of range ...".
+  /// Negative dimensions count from the end. Error(index) "Dimension out of range ...", "... tensor has no dimensions".
   std::int64_t size(std::int64_t dim) const;
   std::int64_t stride(std::int64_t dim) const;
   std::int64_t dim() const { return static_cast<std::int64_t>(self().sizes.size()); }
@@ -87,8 +98,7 @@ class Tensor {
   bool is_meta() const { return device().is_meta(); }
   /// Only some elements are held (sparse.h).
   bool is_sparse() const;
-  /// -1 on the CPU.
-  int get_device() const { return device().index(); }
+  int get_device() const { return device().index(); }  ///< -1 on the CPU
   bool is_contiguous() const { return self().contiguous; }
   bool is_contiguous(MemoryFormat format) const;
   bool is_floating_point() const { return is_floating(dtype()); }

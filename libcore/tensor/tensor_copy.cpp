@@ -6,8 +6,10 @@
 
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/raw/memory.h"
@@ -27,7 +29,10 @@ struct ToCopyBackward final : Node {
   DType dtype = DType::f32;
   Device device;
   std::string_view name() const override { return "ToCopyBackward0"; }
-  TensorList apply(TensorList g) override { return {g[0].to(device, dtype)}; }
+  TensorList apply(TensorList g) override {
+    const bool stays_complex = core::is_complex(g[0].dtype()) && !core::is_complex(dtype);  // the engine takes the part
+    return {g[0].to(device, stays_complex ? complex_type(dtype) : dtype)};
+  }
 };
 CORE_NODE(CloneBackward, "CloneBackward0", return {g[0]};)
 struct CopyBackwards final : Node {
@@ -38,9 +43,14 @@ struct CopyBackwards final : Node {
   }
 };
 
+void warn_of_lost_part(DType from, DType to) {
+  if (!core::is_complex(from) || core::is_complex(to) || to == DType::boolean) return;
+  warn("Casting complex values to real discards the imaginary part");
+}
+
 /// Records the move of `x` to `out`.
 Tensor moved(const Tensor& x, Tensor out) {
-  if (!needs_grad(x) || !out.is_floating_point()) return out;
+  if (!needs_grad(x) || !is_inexact(out.dtype())) return out;
   auto node = make_node<ToCopyBackward>(x);
   node->dtype = x.dtype();
   node->device = x.device();
@@ -54,6 +64,7 @@ Tensor Tensor::to(const ToOptions& options) const {
   Backend& target = options.device ? backend_for(*options.device) : raw::backend_of(*this);
   DType wanted = options.dtype.value_or(dtype());
   if (is_sparse() || target.is_sparse()) return detail::sparse_to(*this, options);
+  warn_of_lost_part(dtype(), wanted);
   const bool lies_so =
       !options.memory_format || *options.memory_format == MemoryFormat::preserve ||
       (is_contiguous(*options.memory_format) && raw::suggested_format(*this) == *options.memory_format);
@@ -115,8 +126,9 @@ Tensor Tensor::clone(MemoryFormat format) const {
 const Tensor& Tensor::copy_(const Tensor& from) const {
   detail::check_writable(*this, needs_grad(*this, from));
   if (!is_same(from)) detail::check_overlap(*this, from);
+  warn_of_lost_part(from.dtype(), dtype());
   IntrusivePtr<CopyBackwards> node;
-  if (needs_grad(*this, from) && is_floating_point()) {
+  if (needs_grad(*this, from) && is_inexact(dtype())) {
     node = make_node<CopyBackwards>(*this, from);
     node->from = from.device();
   }

@@ -17,6 +17,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/scatter.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 
 namespace core {
@@ -41,18 +42,57 @@ CORE_VIEW_NODE(DiagonalBackward, "DiagonalBackward0", Shape sizes; std::int64_t 
                std::int64_t dim2;
                , return {spread(g[0], sizes, [&](const Tensor& t) { return t.diagonal(offset, dim1, dim2); })};)
 
+/// How many elements of memory a tensor spans. Error(runtime) where that overflows.
+std::int64_t reach(const Shape& sizes, const Shape& strides) {
+  std::int64_t last = 0, step = 0;
+  bool is_empty = false, overflows = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    is_empty = is_empty || sizes[i] == 0;
+    overflows = overflows || sizes[i] < 0 || __builtin_mul_overflow(sizes[i] - 1, strides[i], &step) ||
+                __builtin_add_overflow(last, step, &last);
+  }
+  if (is_empty) return 0;
+  if (!overflows && last < INT64_MAX / 64) return last + 1;
+  throw Error(ErrorCode::runtime,
+              "Storage size calculation overflowed with sizes=" + to_list(sizes) + " and strides=" + to_list(strides));
+}
+
+void check_strides(const Shape& sizes, const Shape& strides, std::int64_t offset) {
+  if (sizes.size() != strides.size()) {
+    throw Error(ErrorCode::runtime, "mismatch in length of strides and shape");
+  }
+  if (std::any_of(strides.begin(), strides.end(), [](std::int64_t stride) { return stride < 0; })) {
+    throw Error(ErrorCode::runtime,
+                "as_strided: Negative strides are not supported at the moment, got strides: " + to_list(strides));
+  }
+  if (offset < 0) throw Error(ErrorCode::runtime, "Tensor: invalid storage offset " + std::to_string(offset));
+}
+
+/// That all elements of the view lie in its memory.
+void check_reach(const Tensor& view) {
+  const std::int64_t count = reach(view.sizes(), view.strides()),
+                     there = static_cast<std::int64_t>(view.storage().nbytes());
+  if (count == 0 || view.storage_offset() <= there / view.element_size() - count) return;
+  throw Error(ErrorCode::runtime, "setStorage: sizes " + to_list(view.sizes()) + ", strides " +
+                                      to_list(view.strides()) + ", storage offset " +
+                                      std::to_string(view.storage_offset()) + ", and itemsize " +
+                                      std::to_string(view.element_size()) + " requiring a storage size of " +
+                                      std::to_string((view.storage_offset() + count) * view.element_size()) +
+                                      " are out of bounds for storage of size " + std::to_string(there));
+}
+
 /// Elements of the view may lie on top of each other, so gradients are added by position in memory.
 struct AsStridedBackward final : Node {
   Shape base_sizes, base_strides, sizes, strides;
   std::int64_t offset = 0;  // from the base's first element
   std::string_view name() const override { return "AsStridedBackward0"; }
   TensorList apply(TensorList g) override {
-    std::int64_t extent = 1;
-    for (std::size_t i = 0; i < base_sizes.size(); ++i) extent += (base_sizes[i] - 1) * base_strides[i];
-    Tensor memory = zeros({extent}, {.dtype = g[0].dtype(), .device = g[0].device()});
-    Tensor positions = arange(extent, {.device = g[0].device()}).as_strided(sizes, strides, offset).reshape({-1});
-    memory = index_add(memory, 0, positions, g[0].reshape({-1}));
-    return {memory.as_strided(base_sizes, base_strides, 0)};
+    const std::int64_t begin = std::min<std::int64_t>(0, offset);  // the view may reach past the base on both sides
+    const std::int64_t end = std::max(reach(base_sizes, base_strides), offset + reach(sizes, strides));
+    Tensor memory = zeros({end - begin}, {.dtype = g[0].dtype(), .device = g[0].device()});
+    Tensor positions = arange(end - begin, {.device = g[0].device()}).as_strided(sizes, strides, offset - begin);
+    memory = index_add(memory, 0, positions.reshape({-1}), g[0].reshape({-1}));
+    return {memory.as_strided(base_sizes, base_strides, -begin)};
   }
 };
 
@@ -95,6 +135,9 @@ struct SplitBackward final : Node {
 namespace {
 /// REQUIRES: 0 <= position < x.size(dim).
 Tensor selected(const Tensor& x, std::size_t dim, std::int64_t position) {
+  if (core::detail::traced_now())
+    return core::detail::traced("select", {x}, {{"dim", static_cast<std::int64_t>(dim)}, {"index", position}},
+                                [&] { return selected(x, dim, position); });
   return make_view<SelectBackward>(x, raw::part(x, dim, position), [&](SelectBackward& node) {
     node.sizes = x.sizes();
     node.dim = static_cast<std::int64_t>(dim);
@@ -126,6 +169,12 @@ Tensor Tensor::slice(std::int64_t at, std::optional<std::int64_t> start, std::op
   };
   std::int64_t from = bounded(start.value_or(0));
   std::int64_t to = std::max(from, bounded(end.value_or(length)));
+  if (core::detail::traced_now()) {
+    // Of a tensor with another size, an end behind the last element is another one.
+    const std::int64_t wanted = end.value_or(length) < 0 ? to : std::max(from, end.value_or(length));
+    return core::detail::traced("slice", {*this}, {{"dim", d}, {"start", from}, {"end", wanted}, {"step", step}},
+                                [&] { return slice(at, start, end, step); });
+  }
   Shape part = sizes(), part_strides = strides();
   part[static_cast<std::size_t>(d)] = (to - from + step - 1) / step;
   part_strides[static_cast<std::size_t>(d)] *= step;
@@ -200,15 +249,18 @@ Tensor Tensor::unfold(std::int64_t at, std::int64_t width, std::int64_t step) co
 }
 
 Tensor Tensor::as_strided(const Shape& new_sizes, const Shape& new_strides, std::optional<std::int64_t> offset) const {
-  std::int64_t first = offset.value_or(storage_offset());
-  return make_view<AsStridedBackward>(*this, raw::view(*this, new_sizes, new_strides, first),
-                                      [&](AsStridedBackward& node) {
-                                        node.base_sizes = sizes();
-                                        node.base_strides = strides();
-                                        node.sizes = new_sizes;
-                                        node.strides = new_strides;
-                                        node.offset = first - storage_offset();
-                                      });
+  const std::int64_t first = offset.value_or(storage_offset());
+  check_strides(new_sizes, new_strides, first);
+  reach(new_sizes, new_strides);
+  Tensor out = raw::view(*this, new_sizes, new_strides, first);
+  check_reach(out);
+  return make_view<AsStridedBackward>(*this, std::move(out), [&](AsStridedBackward& node) {
+    node.base_sizes = sizes();
+    node.base_strides = strides();
+    node.sizes = new_sizes;
+    node.strides = new_strides;
+    node.offset = first - storage_offset();
+  });
 }
 
 Tensor Tensor::operator[](std::int64_t index) const {
@@ -257,6 +309,9 @@ std::vector<Tensor> cut(const Tensor& x, const Shape& lengths, std::int64_t d) {
 }  // namespace
 
 std::vector<Tensor> Tensor::split(std::int64_t length, std::int64_t at) const {
+  if (core::detail::traced_now())
+    return core::detail::traced("split", {*this}, {{"dim", raw::wrap_dim(at, dim())}},
+                                [&] { return split(length, at); });
   if (length < 0) {
     throw Error(ErrorCode::runtime,
                 "split expects split_size be non-negative, but got split_size=" + std::to_string(length));
@@ -269,6 +324,9 @@ std::vector<Tensor> Tensor::split(std::int64_t length, std::int64_t at) const {
 }
 
 std::vector<Tensor> Tensor::split(const Shape& lengths, std::int64_t at) const {
+  if (core::detail::traced_now())
+    return core::detail::traced("split", {*this}, {{"dim", raw::wrap_dim(at, dim())}},
+                                [&] { return split(lengths, at); });
   std::int64_t d = raw::wrap_dim(at, dim());
   std::int64_t total = 0;
   for (std::int64_t length : lengths) total += length;
@@ -281,6 +339,9 @@ std::vector<Tensor> Tensor::split(const Shape& lengths, std::int64_t at) const {
 }
 
 std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t at) const {
+  if (core::detail::traced_now())
+    return core::detail::traced("split", {*this}, {{"dim", raw::wrap_dim(at, dim())}},
+                                [&] { return chunk(chunks, at); });
   if (dim() == 0) throw Error(ErrorCode::runtime, "chunk expects at least a 1-dimensional tensor");
   if (chunks <= 0) {
     throw Error(ErrorCode::runtime, "chunk expects `chunks` to be greater than 0, got: " + std::to_string(chunks));
@@ -291,6 +352,8 @@ std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t at) const {
 }
 
 std::vector<Tensor> Tensor::unbind(std::int64_t at) const {
+  if (core::detail::traced_now())
+    return core::detail::traced("unbind", {*this}, {{"dim", raw::wrap_dim(at, dim())}}, [&] { return unbind(at); });
   std::int64_t d = raw::wrap_dim(at, dim());
   std::vector<Tensor> parts;
   Shape sizes = this->sizes(), strides = this->strides();

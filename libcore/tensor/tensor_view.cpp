@@ -13,6 +13,7 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -94,6 +95,7 @@ Tensor view_with(const Tensor& x, const Shape& sizes, const Shape& strides) {
 }  // namespace
 
 Tensor Tensor::view(const Shape& wanted) const {
+  if (core::detail::traced_now()) return core::detail::traced("view", {*this}, {}, [&] { return view(wanted); });
   Shape sizes = inferred(wanted, numel());
   auto strides = view_strides(*this, sizes);
   if (!strides) {
@@ -106,6 +108,7 @@ Tensor Tensor::view(const Shape& wanted) const {
 }
 
 Tensor Tensor::reshape(const Shape& wanted) const {
+  if (core::detail::traced_now()) return core::detail::traced("reshape", {*this}, {}, [&] { return reshape(wanted); });
   Shape sizes = inferred(wanted, numel());
   if (auto strides = view_strides(*this, sizes)) return view_with(*this, sizes, *strides);
   Tensor copy = raw::contiguous(*this);
@@ -118,6 +121,7 @@ Tensor Tensor::reshape(const Shape& wanted) const {
 }
 
 Tensor unsafe_view(const Tensor& x, const Shape& sizes) {
+  if (core::detail::traced_now()) return core::detail::traced("view", {x}, {}, [&] { return unsafe_view(x, sizes); });
   Tensor out = raw::view(x, sizes, contiguous_strides(sizes), x.storage_offset());
   if (!needs_grad(x)) return out;
   auto node = make_node<UnsafeViewBackward>(x);
@@ -161,6 +165,7 @@ Tensor Tensor::unflatten(std::int64_t at, const Shape& into) const {
 }
 
 Tensor Tensor::squeeze() const {
+  if (core::detail::traced_now()) return core::detail::traced("squeeze", {*this}, {}, [&] { return squeeze(); });
   Shape kept, kept_strides;
   for (std::size_t i = 0; i < sizes().size(); ++i) {
     if (sizes()[i] == 1) continue;
@@ -172,6 +177,7 @@ Tensor Tensor::squeeze() const {
 }
 
 Tensor Tensor::squeeze(std::int64_t at) const {
+  if (core::detail::traced_now()) return core::detail::traced("squeeze", {*this}, {}, [&] { return squeeze(at); });
   std::int64_t d = raw::wrap_dim(at, dim());
   Shape kept = sizes(), kept_strides = strides();
   if (dim() > 0 && size(d) == 1) {
@@ -183,6 +189,7 @@ Tensor Tensor::squeeze(std::int64_t at) const {
 }
 
 Tensor Tensor::unsqueeze(std::int64_t at) const {
+  if (core::detail::traced_now()) return core::detail::traced("unsqueeze", {*this}, {}, [&] { return unsqueeze(at); });
   std::int64_t d = raw::wrap_dim(at, dim() + 1);
   auto index = static_cast<std::size_t>(d);
   Shape more = sizes(), more_strides = strides();
@@ -206,6 +213,10 @@ Tensor swapped(const Tensor& x, std::int64_t a, std::int64_t b) {
 }  // namespace
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  if (core::detail::traced_now())
+    return core::detail::traced("transpose", {*this},
+                                {{"dim0", raw::wrap_dim(a, dim())}, {"dim1", raw::wrap_dim(b, dim())}},
+                                [&] { return transpose(a, b); });
   std::int64_t first = raw::wrap_dim(a, dim()), second = raw::wrap_dim(b, dim());
   return make_view<TransposeBackward>(*this, swapped(*this, first, second), [&](TransposeBackward& node) {
     node.a = first;
@@ -214,10 +225,14 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
 }
 
 Tensor transposed_in_place(const Tensor& x) {
+  if (core::detail::traced_now())
+    return core::detail::traced("transpose", {x}, {{"dim0", std::int64_t{0}}, {"dim1", std::int64_t{1}}},
+                                [&] { return transposed_in_place(x); });
   return make_view<TransposeInPlaceBackward>(x, swapped(x, 0, 1), [](TransposeInPlaceBackward&) {});
 }
 
 Tensor Tensor::t() const {
+  if (core::detail::traced_now()) return core::detail::traced("t", {*this}, {}, [&] { return t(); });
   if (dim() > 2) {
     throw Error(ErrorCode::runtime,
                 "t() expects a tensor with <= 2 dimensions, but self is " + std::to_string(dim()) + "D");
@@ -247,6 +262,8 @@ Tensor Tensor::mT() const {
 }
 
 Tensor Tensor::permute(const Shape& dims) const {
+  if (core::detail::traced_now())
+    return core::detail::traced("permute", {*this}, {{"dims", dims}}, [&] { return permute(dims); });
   if (static_cast<std::int64_t>(dims.size()) != dim()) {
     throw Error(
         ErrorCode::runtime,
@@ -277,6 +294,7 @@ Tensor Tensor::movedim(std::int64_t from, std::int64_t to) const {
 }
 
 Tensor Tensor::expand(const Shape& wanted) const {
+  if (core::detail::traced_now()) return core::detail::traced("expand", {*this}, {}, [&] { return expand(wanted); });
   if (static_cast<std::int64_t>(wanted.size()) < dim()) {
     throw Error(ErrorCode::runtime, std::string("expand(torch.") + scalar_type_name(dtype()) + "Tensor{" +
                                         to_list(sizes()) + "}, size=" + to_list(wanted) +

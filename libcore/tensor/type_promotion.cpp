@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
@@ -37,12 +38,19 @@ DType promote_floats(DType a, DType b) {
   return bit_width(a) > bit_width(b) ? a : b;
 }
 
+/// A complex type whose parts hold both; integers and bfloat16 leave the other one as it is, as in PyTorch.
+DType promote_complex(DType a, DType b) {
+  const DType first = is_inexact(a) ? complex_type(a) : b, second = is_inexact(b) ? complex_type(b) : a;
+  return bit_width(first) > bit_width(second) ? first : second;
+}
+
 /// What one operand contributes, by its rank.
 struct Contribution {
   std::optional<DType> with_dims, zero_dim, number;
 
   void add(DType dtype, std::int64_t dim, bool wrapped) {
     if (wrapped && is_floating(dtype)) dtype = default_dtype();
+    if (wrapped && is_complex(dtype)) dtype = complex_type(default_dtype());
     auto& slot = dim > 0 ? with_dims : wrapped ? number : zero_dim;
     slot = slot ? promote_types(*slot, dtype) : dtype;
   }
@@ -50,8 +58,9 @@ struct Contribution {
 
 std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
   if (!higher) return lower;
-  if (!lower || is_floating(*higher)) return higher;
-  if (*higher == DType::boolean || is_floating(*lower)) return promote_types(*higher, *lower);
+  if (!lower || is_complex(*higher)) return higher;
+  if (is_floating(*higher)) return is_complex(*lower) ? complex_type(*higher) : higher;
+  if (*higher == DType::boolean || is_inexact(*lower)) return promote_types(*higher, *lower);
   return higher;
 }
 
@@ -78,7 +87,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
-  if (is_complex(a) || is_complex(b)) return bit_width(a) > bit_width(b) ? a : b;
+  if (is_complex(a) || is_complex(b)) return promote_complex(a, b);
   if (a == DType::boolean) return b;
   if (b == DType::boolean) return a;
   if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;
@@ -94,7 +103,7 @@ DType result_type(const Tensor& a, const Tensor& b) {
 }
 
 DType result_type(const Tensor& a, Scalar b) {
-  if (is_floating(a.dtype())) return a.dtype();
+  if (is_inexact(a.dtype())) return a.dtype();
   Contribution c;
   c.add(a.dtype(), a.dim(), a.impl()->wrapped_number);
   c.add(b.kind(), 0, true);

@@ -1,6 +1,7 @@
 // rank_saves FOLDER TENSORS KIB: what a save of several processes costs, started by a launcher as the ranks: every rank
 // has its rows of TENSORS tensors of KIB each. Prints one JSON line: a durable save, the same with a known plan, the
-// stall of one in the background, and reading the rows back.
+// stall of one in the background, with new memory and with that of the one before, and reading the rows back, into new
+// memory and into the tensors.
 
 #include <unistd.h>
 
@@ -50,16 +51,21 @@ int run(const fs::path& folder, int tensors, std::int64_t kib) {
   ckpt::dist::PendingSave pending;
   const double stall = seconds([&] { pending = ckpt::dist::save_async(state, folder / "async", options); });
   pending.wait();
+  options.keep_copies = true;
+  ckpt::dist::save_async(state, folder / "async", options).wait();
+  const double kept = seconds([&] { pending = ckpt::dist::save_async(state, folder / "async", options); });
+  pending.wait();
   const double load = seconds([&] {
     ckpt::Value mine = ckpt::dist::load(folder / "first", pieces);
     core::StateDict back = ckpt::to_state_dict(mine.as_dict());
     if (back.size() != state.size()) throw std::runtime_error("not all were read");
   });
+  const double filled = seconds([&] { ckpt::dist::load_into(state, folder / "first", pieces); });
   if (rank == 0) {
     std::printf(
         "{\"ranks\": %d, \"tensors\": %d, \"kib\": %lld, \"save_s\": %.3f, \"again_s\": %.3f, \"stall_s\": %.3f, "
-        "\"load_s\": %.3f}\n",
-        ranks, tensors, static_cast<long long>(kib), first, second, stall, load);
+        "\"stall_kept_s\": %.3f, \"load_new_s\": %.3f, \"load_s\": %.3f}\n",
+        ranks, tensors, static_cast<long long>(kib), first, second, stall, kept, load, filled);
   }
   dist::destroy_process_group();
   return 0;

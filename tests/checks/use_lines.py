@@ -22,7 +22,17 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Groups of headers by how their paths begin; a header is of the first that fits.
-INSTALLED = {"libcore": "libcore/", "bridge": "libckpt/bridge", "libckpt": "libckpt/", "zoo": "zoo/"}
+INSTALLED = {
+    "dist": ("libcore/dist/", "libcore/dist.h"),
+    "dist_bridge": ("libckpt/dist/", "libckpt/dist.h"),
+    "libcore": "libcore/",
+    "bridge": "libckpt/bridge",
+    "onnx": ("libckpt/onnx/", "libckpt/onnx.h"),
+    "libckpt": "libckpt/",
+    "zoo": "zoo/",
+}
+# Where a group's snippets stand, if not with namespaces spelt out.
+NAMESPACES = {"dist": "core::distributed::user", "dist_bridge": "ckpt::dist::user"}
 INTERNAL = {
     "io": "libckpt/io/",
     "transform": "libckpt/transform/",
@@ -135,7 +145,7 @@ def main():
         output.mkdir(parents=True, exist_ok=True)
         for group in options.groups or groups:
             names = f"tests/checks/use_names/{group}.h"
-            namespace = "ckpt::detail::user" if group in INTERNAL else "user"
+            namespace = NAMESPACES.get(group, "ckpt::detail::user" if group in INTERNAL else "user")
             said = problems(options.compiler, ROOT, groups[group], names, output / f"{group}.cpp", namespace)
             bad = bad or said
             print(said or f"use_lines: {len(groups[group])} headers of {group}, all compile\n", end="")

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/cli/files.h"
+#include "tests/libckpt/format/proto_maker.h"
 #include "tests/support/golden.h"
 
 using ckpt::Value;
@@ -207,6 +208,27 @@ TEST(BadOutput, NameWithoutAFormat) {
   expect_refused(dir, {"convert", "net.pth", "out.xyz"}, 2, "out.xyz", "--format");
   expect_refused(dir, {"convert", "net.pth", "out.pth", "--format", "nope"}, 2, "'nope'", "torch-zip");
   EXPECT_EQ(run_ckpt(dir.path(), {"convert", "net.pth", "out.xyz", "--format", "torch-zip"}).code, 0);
+}
+
+/// What holds more than its tensors, or is of another program, is never written over by a file of another form.
+TEST(BadOutput, FormsThatAreOnlyReadStayAsTheyAre) {
+  TempDir dir;
+  const std::string tensor =
+      proto_bytes(1, "\x01") + proto_number(2, 1) + proto_bytes(8, "module.w") + proto_bytes(9, std::string(4, '\0'));
+  write_file(dir.path() / "net.onnx",
+             proto_number(1, 10) + proto_bytes(7, proto_bytes(2, "g") + proto_bytes(5, tensor)));
+  const std::string array =
+      "\x93\x91\x01\xa7"
+      "float32\xc4\x04"
+      "abcd";
+  write_file(dir.path() / "net.msgpack",
+             "\x81\xa8module.w\xc7" + std::string(1, static_cast<char>(array.size())) + "\x01" + array);
+  for (const char* name : {"net.onnx", "net.msgpack"}) {
+    expect_refused(dir, {"strip-prefix", "-q", "--in-place", name}, 3, name,
+                   "can be read but not edited in place; name an output with -o");
+    EXPECT_EQ(run_ckpt(dir.path(), {"strip-prefix", "-f", name, "-o", "out.safetensors"}).code, 0) << name;
+    EXPECT_THAT(names_in(dir.path() / "out.safetensors"), ElementsAre("w")) << name;
+  }
 }
 
 TEST(BadOutput, SymbolicLinkIsFollowedInPlaceWhenAsked) {

@@ -6,6 +6,11 @@
 
 #include <fstream>
 
+#include "libckpt/bridge.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/cli/program.h"
 #include "tests/support/golden.h"
 #include "tests/support/temp_dir.h"
@@ -136,6 +141,88 @@ TEST_F(FolderRun, RefusesCommandLinesThatMakeNoSense) {
   expect_error({"--prompt", "a", "--top-p", "2"}, 2, "top_p is above 0 and at most 1");
   change("config.json", "LlamaForCausalLM", "BertModel");
   expect_error({"--prompt", "a"}, 3, "'BertModel' gives no next token");
+}
+
+/// A folder of a ViT, with its image processor.
+class FolderImages : public FolderRun {
+ protected:
+  void SetUp() override {
+    const auto golden = test::golden_file("fine_tuning/vit");
+    if (!golden) GTEST_SKIP() << "no golden data";
+    fs::copy(*golden / "model", at_, fs::copy_options::recursive);
+    fs::copy(*golden / "data/val/a/00.png", dir_.path() / "a.png");
+  }
+};
+
+TEST_F(FolderImages, NamesTheClassesOfImagesThatAreBroughtToWhatTheFolderSays) {
+  change("config.json", "\"0\": \"LABEL_0\"", "\"0\": \"cat\"");
+  const Outcome done = run({"a.png"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("ViTForImageClassification (net) on cpu; images: to 16 x 16 (bilinear), mean 0.5 "));
+  EXPECT_THAT(done.out, AllOf(HasSubstr("a.png: image of "), HasSubstr("  0  cat\n"), HasSubstr("  1  LABEL_1\n")));
+  const std::string as_input = run({"--input", "a.png", "-q"}).out;
+  EXPECT_EQ(run({"a.png", "-q"}).out, as_input);
+  EXPECT_THAT(run({"a.png", "--json"}).out, AllOf(HasSubstr("\"label\": \"cat\""), HasSubstr("\"weights\": \"net\"")));
+  change("preprocessor_config.json", "\"do_normalize\": true", "\"do_normalize\": false");
+  EXPECT_NE(run({"a.png", "-q"}).out, as_input);
+}
+
+TEST_F(FolderImages, SaysWhatItCannotRunOn) {
+  test::write_file(dir_.path() / "torn.png", test::read_file(dir_.path() / "a.png").substr(0, 60));
+  expect_error({"torn.png"}, 3, "torn.png: ");
+  expect_error({}, 2, "nothing to run on; --input names an image or a tensor");
+  expect_error({"a.png", "--num-classes", "3"}, 2, "--num-classes is not for a folder of a model that takes images");
+  expect_error({"--prompt", "a"}, 3, "'ViTForImageClassification' gives no next token, which --prompt asks for");
+  change("preprocessor_config.json", "\"resample\": 2", "\"resample\": 1");
+  expect_error({"a.png"}, 3,
+               "net/preprocessor_config.json: field 'resample' of ViTImageProcessor is 1, and only 2 (bilinear) and 3 "
+               "(bicubic) are here");
+  change("preprocessor_config.json", "\"ViTImageProcessor\"", "\"OwlImageProcessor\"");
+  expect_error({"a.png"}, 3, "images are prepared by \"OwlImageProcessor\", which is not here");
+}
+
+/// A small CLIP, two images and texts.
+class FolderPairs : public FolderRun {
+ protected:
+  void SetUp() override {
+    golden_ = test::golden_file("pairs/clip").value_or("");
+    if (golden_.empty()) GTEST_SKIP() << "no golden data";
+    fs::copy(golden_, at_, fs::copy_options::recursive);
+  }
+  fs::path golden_;
+};
+
+TEST_F(FolderPairs, ComparesImagesWithTextsAsTransformersDoes) {
+  const std::vector<std::string> texts = {"--text", "a picture of a cat", "--text", "the dog", "--text", "house"};
+  std::vector<std::string> words = {"net/0.png", "--input", "net/1.png", "-o", "y.npy"};
+  words.insert(words.end(), texts.begin(), texts.end());
+  const Outcome done = run(words);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out,
+              AllOf(StartsWith("CLIPModel (net) on cpu; images: shorter side to 14 (bicubic), middle 12 x 12"),
+                    HasSubstr("  0  a picture of a cat\n"), HasSubstr("  1  the dog\n")));
+  const core::Tensor y =
+      ckpt::to_tensor(*ckpt::list_entries(ckpt::open(dir_.path() / "y.npy").root).at(0).entry, core::Device("cpu"));
+  const core::Tensor wanted = ckpt::load(golden_.string() + ".safetensors").at("logits");
+  ASSERT_EQ(y.sizes(), wanted.sizes());
+  EXPECT_LT(core::abs(y - wanted).max().item<double>(), 1e-4);
+}
+
+TEST_F(FolderPairs, TakesOneTextAtATimeAlsoAnEmptyOne) {
+  const Outcome done = run({"--text", "", "--text", "dog", "net/0.png", "-q"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("net/0.png\t0\t"), HasSubstr("net/0.png\t1\t"), HasSubstr("\tdog\n")));
+}
+
+TEST_F(FolderPairs, SaysWhatItCannotCompare) {
+  expect_error({"net/0.png"}, 2, "--text TEXT: CLIP compares an image with texts, two or more of them");
+  expect_error({"--text", "cat"}, 2, "nothing to run on; --input names an image or a tensor");
+  expect_error({"net/0.png", "--text", "cat cat cat cat cat cat cat cat"}, 2,
+               "--text: a text has 10 tokens, and the model positions for 9");
+  fs::remove(at_ / "tokenizer.json");
+  expect_error({"net/0.png", "--text", "cat"}, 3, "tokenizer.json");
+  change("config.json", "\"CLIPModel\"", "\"CLIPForImageClassification\"");
+  expect_error({"net/0.png", "--text", "cat"}, 2, "--text is for a folder of CLIP");
 }
 
 }  // namespace

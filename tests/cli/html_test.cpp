@@ -58,6 +58,15 @@ TEST(HtmlPage, NeedsNoNetworkAndClosesWhatItOpens) {
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
 
+TEST(HtmlPage, SaysChartsInWordsAndNamesRowsAndColumns) {
+  std::string text = full_page().text();
+  EXPECT_THAT(text, HasSubstr("aria-label=\"Bars: long 10 B; none 0 B; odd ?\""));
+  EXPECT_THAT(text, HasSubstr("aria-label=\"Values: values from -1 to 1 in 3 steps, at most 4 in one\""));
+  EXPECT_THAT(text, HasSubstr("aria-label=\"Map: 2 parts, the largest fc, 30 B\""));
+  EXPECT_THAT(text, HasSubstr("<thead><tr><th scope=\"col\">a</th><th scope=\"col\" class=\"r\">b</th></tr>"));
+  EXPECT_THAT(text, HasSubstr("<tr><th scope=\"row\">x</th><td class=\"r\">1</td></tr>"));
+}
+
 TEST(HtmlPage, IsTheSameEachTime) {
   EXPECT_EQ(full_page().text(), full_page().text());
 }

@@ -137,4 +137,33 @@ TEST_F(LoraCommand, RefusesHalfAPair) {
   expect_refused(dir_, {"lora", "info", "adapter"}, 3, "'fc'", "a matrix A without its B");
 }
 
+TEST_F(LoraCommand, ExtractsWhatATunedModelHasLearnt) {
+  ASSERT_EQ(run({"lora", "merge", "base.safetensors", "adapter", "-o", "tuned.safetensors"}).code, 0);
+  const Outcome outcome =
+      run({"lora", "extract", "--rank", "1", "base.safetensors", "tuned.safetensors", "-o", "learnt/"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("learnt: 1 weight by rank 1, "));
+  EXPECT_THAT(outcome.err, HasSubstr("1 tensor differs between the two and is not in the adapter: 'head.weight'"));
+  EXPECT_THAT(run({"lora", "info", "learnt"}).out, HasSubstr("LoRA of 'base.safetensors', 1 weight, 5 values"));
+  ASSERT_EQ(run({"lora", "merge", "base.safetensors", "learnt", "-o", "back.safetensors"}).code, 0);
+  const std::vector<float> back = values("back.safetensors", "fc.weight");
+  const float expected[] = {3, 5, 7, 22, 42, 62};
+  ASSERT_EQ(back.size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(back[i], expected[i], 1e-4);
+}
+
+TEST_F(LoraCommand, ExtractsNothingWhereAFolderStandsOrInADryRun) {
+  write_checkpoint(dir_.path() / "tuned.pth", dict({{"fc.weight", matrix(2, {9, 1, 1, 2, 2, 2})}}));
+  expect_refused(dir_, {"lora", "extract", "base.safetensors", "tuned.pth", "-o", "adapter"}, 4, "adapter",
+                 "exists already");
+  const Outcome dry = run({"lora", "extract", "-n", "base.safetensors", "tuned.pth", "-o", "new", "--json"});
+  ASSERT_EQ(dry.code, 0) << dry.err;
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() / "new"));
+  const ckpt::JsonDocument json = ckpt::JsonDocument::parse(dry.out);
+  EXPECT_EQ(json.root().at("layers").items()[0].at("norm").as_real(), 8);
+  EXPECT_EQ(json.root().at("left_out").items().size(), 2U);
+  expect_refused(dir_, {"lora", "extract", "base.safetensors", "base.safetensors", "-o", "new"}, 2, "no layer differs",
+                 "nothing to extract");
+}
+
 }  // namespace

@@ -375,6 +375,13 @@ TEST(Address, DerivesTheNameOfTheOutput) {
   EXPECT_EQ(cli::derived_name("runs/net.pth", "plain"), "runs/net.plain.pth");
   EXPECT_EQ(cli::derived_name("v1.5.ckpt", "plain"), "v1.5.plain.ckpt");
   EXPECT_EQ(cli::derived_name("model.safetensors.index.json", "plain"), "model.plain.safetensors");
+  // A folder of parts stands for itself, and nothing is put among them.
+  TempDir run;
+  const std::filesystem::path step = run.path() / "step";
+  std::filesystem::create_directory(step);
+  write_file(step / "zero_pp_rank_0_mp_rank_00_optim_states.pt", "");
+  EXPECT_EQ(cli::derived_name(step, "plain"), run.path() / "step.plain.pth");
+  EXPECT_EQ(cli::derived_name(step / "", "plain"), run.path() / "step.plain.pth");
   EXPECT_EQ(cli::derived_name("weights", "plain"), "weights.plain");
 }
 

@@ -63,6 +63,95 @@ INSTANTIATE_TEST_SUITE_P(
                     Packed{"python3 -m zipfile -c net.zip net.pth; rm net.pth", "net.zip", "unzip"},
                     Packed{"mv net.pth in.pth; python3 -m zipfile -c net.pth in.pth; rm in.pth", "net.pth", "unzip"}));
 
+/// Commands open what is packed as a whole as if it was not, and never write over it.
+struct Packing {
+  std::string program;
+  std::string extension;
+};
+
+class PackedCheckpoint : public testing::TestWithParam<Packing> {
+ protected:
+  void SetUp() override {
+    if (!is_installed(GetParam().program)) GTEST_SKIP() << GetParam().program << " is not installed";
+  }
+  void shell(const std::string& line) const {
+    Outcome made = run_program("/bin/sh", dir_.path(), {"-c", line});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  std::string packed(const std::string& name) const {
+    shell(GetParam().program + " -q -f -k " + name);
+    return name + GetParam().extension;
+  }
+  Outcome run(const std::vector<std::string>& words) const { return run_ckpt(dir_.path(), words); }
+  TempDir dir_;
+};
+
+TEST_P(PackedCheckpoint, OfEveryFormIsOpened) {
+  write_model(dir_, "net.pth", {"module.a", "module.b"});
+  for (const char* name : {"net.pth", "net.safetensors", "net.npz", "net.gguf", "net.ckpt", "net.h5"}) {
+    run({"convert", "net.pth", name});
+    const std::string file = packed(name);
+    EXPECT_EQ(run({"ls", file}).out, run({"ls", name}).out) << file;
+    EXPECT_EQ(run({"diff", file, "net.pth"}).code, 0) << file;
+    EXPECT_EQ(run({"verify", file}).code, 0) << file;
+    EXPECT_EQ(run({"scan", file}).code, 0) << file;
+    EXPECT_EQ(run({"strip-prefix", "-f", file, "-o", "out.pth"}).code, 0) << file;
+    EXPECT_THAT(run({"ls", "out.pth"}).out, HasSubstr("2 tensors")) << file;
+  }
+  EXPECT_THAT(run({"ls", "net.pth" + GetParam().extension}).err,
+              HasSubstr(GetParam().program + " file, which was unpacked"));
+}
+
+TEST_P(PackedCheckpoint, IsNeverWritten) {
+  write_model(dir_, "net.pth", {"module.a", "module.b"});
+  const std::string file = packed("net.pth");
+  expect_refused(dir_, {"strip-prefix", "-q", "--in-place", file}, 3, file, "are only read");
+  expect_refused(dir_, {"strip-prefix", "-q", "-n", "--in-place", file}, 3, file, "are only read");
+  expect_refused(dir_, {"convert", "-q", "--format", "torch-zip", "net.pth", "other.pth" + GetParam().extension}, 3,
+                 "other.pth", "are only read");
+  shell("mv " + file + " plain.pth");
+  expect_refused(dir_, {"strip-prefix", "-q", "--in-place", "plain.pth"}, 3, "plain.pth", "and only read");
+  shell("mkdir hf; mv plain.pth hf/pytorch_model.bin");
+  expect_refused(dir_, {"strip-prefix", "-q", "--in-place", "hf"}, 3, "pytorch_model.bin", "and only read");
+  run({"convert", "net.pth", "net.safetensors"});
+  expect_refused(dir_, {"publish", "-q", packed("net.safetensors")}, 3, "net", "are only read");
+}
+
+TEST_P(PackedCheckpoint, ThatIsDamagedIsRefusedAtEachByte) {
+  write_model(dir_, "net.pth", {"a", "b"});
+  const std::string file = packed("net.pth");
+  const std::string whole = read_file(dir_.path() / file);
+  for (std::size_t size = whole.size() - 1; size > 16; size -= whole.size() / 12) {
+    write_file(dir_.path() / "cut.pth", whole.substr(0, size));
+    Outcome outcome = run({"ls", "cut.pth"});
+    EXPECT_EQ(outcome.code, 3) << size << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("the packed data are damaged or cut off")) << size;
+  }
+  std::string flipped = whole;
+  flipped[whole.size() - 3] ^= 1;  // of the checksum
+  write_file(dir_.path() / "flipped.pth", flipped);
+  EXPECT_EQ(run({"ls", "flipped.pth"}).code, 3);
+  write_file(dir_.path() / "more.pth", whole + "more");
+  EXPECT_EQ(run({"ls", "more.pth"}).code, 3);
+}
+
+TEST_P(PackedCheckpoint, SeveralPackedFilesInOneAreOneFile) {
+  write_model(dir_, "net.pth", {"a", "b"});
+  shell("head -c 300 net.pth | " + GetParam().program + " -q > two.pth; tail -c +301 net.pth | " + GetParam().program +
+        " -q >> two.pth");
+  EXPECT_EQ(run({"diff", "two.pth", "net.pth"}).code, 0);
+}
+
+TEST_P(PackedCheckpoint, ThatUnpacksToAThousandTimesItsSizeIsRefused) {
+  shell("head -c 270M /dev/zero | " + GetParam().program + " -q > zeros" + GetParam().extension);
+  Outcome outcome = run({"ls", "zeros" + GetParam().extension});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("it unpacks to more than 256 MiB"));
+  EXPECT_THAT(outcome.err, HasSubstr("--max-expansion"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PackedCheckpoint, testing::Values(Packing{"gzip", ".gz"}, Packing{"zstd", ".zst"}));
+
 TEST(ModelFolder, CommandAndPythonNameTheFileInIt) {
   TempDir dir;
   std::filesystem::create_directory(dir.path() / "hf");
@@ -85,7 +174,8 @@ TEST(ModelFolder, AnAdapterSaysWhichModelItBelongsTo) {
 }
 
 TEST(OutputName, HasAnExtensionThatTheCommandWrites) {
-  for (const char* name : {"net.pth.tar", "net.tar", "net.pkl", "net.t7", "net", "net.pt.tar"}) {
+  for (const char* name :
+       {"net.pth.tar", "net.tar", "net.pkl", "net.t7", "net", "net.pt.tar", "net.pt2", "net.msgpack"}) {
     TempDir dir;
     write_checkpoint(dir.path() / "x.pth",
                      dict({{"epoch", ckpt::Value::integer(3)}, {"model", state_dict({"a", "b"})}}));

@@ -72,6 +72,7 @@ void expect_cheap(const TempDir& dir, const std::string& name) {
       {"why", name},
       {"why", name, "--for", "resnet18"},
       {"tree", name},
+      {"plan", name},
       {"scan", name},
       {"align", name, "other." + name},
       {"rescue", "-f", name, "-o", "rescued.safetensors"},
@@ -362,6 +363,26 @@ TEST(SmallClaims, AHeaderOfOneShapeOfMillionsIsRefusedBeforeItIsParsed) {
   write_file(dir.path() / "shape.safetensors", raw(std::uint64_t{header.size()}) + header);
   expect_cheap(dir, "shape.safetensors");
   expect_refused(dir, {"ls", "shape.safetensors"}, 3, "shape.safetensors", "no tensor has so many dimensions");
+}
+
+TEST(SmallClaims, APackedFileThatUnpacksToMillionsOfValuesIsRefused) {
+  TempDir dir;
+  const std::string array = std::string("\xc7\x15\x01\x93\x91\x02\xa7") + "float32" + "\xc4\x08" + "abcdefgh";
+  const std::string nils = "\x82\xa1w" + array + "\xa1n\xdd" + std::string("\x03\x93\x87\0", 4);  // 60,000,000 of them
+  write_file(dir.path() / "a.msgpack", nils + std::string(60'000'000, '\xc0'));
+  ASSERT_EQ(run_program("/usr/bin/gzip", dir.path(), {"a.msgpack"}).code, 0);
+  EXPECT_THAT(run_limited(dir, {"info", "a.msgpack.gz"}).err, HasSubstr("its lists and dicts unfold to more than"));
+}
+
+TEST(SmallClaims, APackedPickleOfMillionsOfValuesIsRefused) {
+  TempDir dir;
+  std::string nones = "](";
+  for (int i = 0; i < 60'000; ++i) nones += std::string(1000, 'N') + "e(";
+  write_file(dir.path() / "a.pth", torch_zip(pickle(nones + "e")).bytes());
+  ASSERT_EQ(run_program("/usr/bin/gzip", dir.path(), {"a.pth"}).code, 0);
+  EXPECT_THAT(run_limited(dir, {"info", "a.pth.gz"}).err, HasSubstr("opcodes"));
+  EXPECT_NE(run_limited(dir, {"verify", "a.pth.gz"}).code, 0);
+  EXPECT_NE(run_limited(dir, {"scan", "a.pth.gz"}).code, 0);
 }
 
 TEST(SmallClaims, DamageOfAnInputIsSaidOfTheInput) {

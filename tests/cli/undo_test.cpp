@@ -207,4 +207,18 @@ TEST(Doctor, SaysWhichEditsMayBeTakenBack) {
   EXPECT_EQ(list_folder(dir.path() / "my runs"), Names{kFile});
 }
 
+TEST(Undo, OfADistributedCheckpointTheMetadataGoBack) {
+  TempDir dir;
+  write_model(dir, "net.safetensors", {"module.a", "module.b"});
+  run_well(dir, {"convert", "net.safetensors", "run.dcp", "--ranks", "2"});
+  const std::string before = read_file(dir.path() / "run.dcp" / ".metadata");
+  EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", "run.dcp"}), HasSubstr(".metadata rewritten in place, "));
+  EXPECT_EQ(names_in(dir.path() / "run.dcp"), (Names{"a", "b"}));
+  EXPECT_THAT(run_well(dir, {"undo", "run.dcp"}), HasSubstr("the last edit in place was taken back"));
+  EXPECT_TRUE(read_file(dir.path() / "run.dcp" / ".metadata") == before);
+  run_well(dir, {"undo", "run.dcp"});
+  EXPECT_EQ(names_in(dir.path() / "run.dcp"), (Names{"a", "b"}));
+  run_well(dir, {"verify", "run.dcp"});
+}
+
 }  // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "libckpt/analyze/plain_values.h"
+#include "libckpt/format/dcp/encode.h"
 #include "libckpt/format/dcp/metadata.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/layout.h"
@@ -234,6 +235,22 @@ void run_gguf(Bytes bytes) {
   read_as("gguf", bytes);
 }
 
+void run_flax(Bytes bytes) {
+  read_as("flax", bytes);
+}
+
+void run_pickle_arrays(Bytes bytes) {
+  read_as("pickle", bytes);
+}
+
+void run_pt2(Bytes bytes) {
+  read_as("pt2", bytes);
+}
+
+void run_onnx(Bytes bytes) {
+  read_as("onnx", bytes);
+}
+
 void run_torchscript(Bytes bytes) {
   read_as("torchscript", bytes);
 }
@@ -248,7 +265,9 @@ void run_dcp_metadata(Bytes bytes) {
   ckpt::OpenOptions options = options_for(bytes, report);
   answer([&] {
     ckpt::PickleGraph graph = ckpt::detail::read_dcp_pickle(*input.file, options);
-    ckpt::detail::read_dcp_metadata(graph, options);
+    ckpt::detail::DcpMetadata whole = ckpt::detail::read_dcp_metadata(graph, options);
+    ckpt::detail::DcpMetadata folded = ckpt::detail::read_dcp_metadata(*input.file, options);
+    if (ckpt::detail::encode_dcp_metadata(whole) != ckpt::detail::encode_dcp_metadata(folded)) std::abort();
   });
   answer([&] { walk(format->read(input, options)); });
 }

@@ -16,6 +16,10 @@ void run_native_index(core::Bytes bytes);
 void run_npy(core::Bytes bytes);
 void run_npz(core::Bytes bytes);
 void run_gguf(core::Bytes bytes);
+void run_flax(core::Bytes bytes);
+void run_pickle_arrays(core::Bytes bytes);
+void run_pt2(core::Bytes bytes);
+void run_onnx(core::Bytes bytes);
 void run_torchscript(core::Bytes bytes);
 /// `.metadata` of a folder without data.
 void run_dcp_metadata(core::Bytes bytes);

@@ -72,6 +72,7 @@ tests() {
   for set in ops autograd modules optim training; do
     step golden_$set 300 "${on_gpu[@]}" "$W/bin/golden_runtime_$set" &
   done
+  for set in sequences distributions; do step golden_$set 100 "${on_gpu[@]}" "$W/bin/golden_$set" & done
   step golden_chunk_two_logical 300 "${on_gpu[@]}" CORE_LOGICAL_DEVICES=2 "$W/bin/golden_runtime_chunk" &
   step golden_zoo 300 "${on_gpu[@]}" "$W/bin/golden_zoo_models" small &
   step golden_zoo_graphs 300 "${on_gpu[@]}" CKPT_GOLDEN_GRAPH=1 "$W/bin/golden_zoo_models" small &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs into a scratch folder and builds consumers against it: one with plain g++ and pkg-config that links libckpt
-# alone, one in C with libckpt_c.so, one with find_package that trains; manual pages and completions are there. usage: install_test.sh BUILD_FOLDER WRAPPED.pth
+# alone, one in C with libckpt_c.so, one for each component of find_package; manual pages and completions are there. usage: install_test.sh BUILD_FOLDER WRAPPED.pth
 set -euo pipefail
 build=$1 input=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -92,8 +92,50 @@ completed=$(cd "$scratch/out" && PATH=$scratch/usr/bin:$PATH bash --norc -c '
   _ckpt; echo "${COMPREPLY[*]}"')
 case $completed in *plain.pth*) ;; *) echo "completion gives '$completed'" >&2; exit 1 ;; esac
 
-echo "find_package and the runtime"
-cmake -S "$here/package" -B "$scratch/package" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/usr" >"$scratch/package.log" ||
-  { cat "$scratch/package.log"; exit 1; }
-cmake --build "$scratch/package" >"$scratch/package.log" || { cat "$scratch/package.log"; exit 1; }
+echo "find_package, with the components that a program names"
+build_package() {
+  cmake -S "$here/$1" -B "$scratch/$1" -G Ninja -DCMAKE_PREFIX_PATH="$moved" >"$scratch/package.log" 2>&1 &&
+    cmake --build "$scratch/$1" >>"$scratch/package.log" 2>&1 || { cat "$scratch/package.log"; exit 1; }
+}
+moved=$scratch/moved  # the tree can be moved, and names no library of the machine that built it
+mv "$scratch/usr" "$moved"
+if grep -rnE "$build|$scratch/usr|\"[^\"]*/(lib|lib64)/[^\"]*\.(so|a)\"" "$moved"/lib*/cmake/ckpt/ "$moved"/lib/*/cmake/ckpt/ 2>/dev/null | grep -v '_IMPORT_PREFIX'; then
+  echo "the CMake package names paths of this machine" >&2
+  exit 1
+fi
+build_package package
 "$scratch/package/trainer" "$scratch/out/net.ckpt"
+build_package package_ckpt
+rm -f "$scratch"/out/*
+timeout 60 "$scratch/package_ckpt/stripper" "$input" "$scratch/out"
+if find "$moved" -name 'libckpt_c.so*' | grep -q .; then
+  build_package package_c
+  "$scratch/package_c/reader" "$input" "$scratch/out/c.safetensors"
+fi
+if ls /usr/include/gloo/rendezvous/context.h >/dev/null 2>&1; then
+  build_package package_dist
+  export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000))
+  RANK=1 "$scratch/package_dist/ranks" "$scratch/out/ranks.dcp" &
+  RANK=0 "$scratch/package_dist/ranks" "$scratch/out/ranks.dcp" | grep -q '2 ranks'
+  wait $!
+  "$moved/bin/ckpt" verify -q "$scratch/out/ranks.dcp"
+fi
+
+# What BUILD_SHARED_LIBS links: every object can be part of a shared library, and each library names all that it uses.
+echo "the archives as shared libraries"
+lib=$(dirname "$(find "$moved" -name libcore_base.a)")
+export PKG_CONFIG_PATH=$lib/pkgconfig
+mkdir "$scratch/shared"
+for pair in core_base=base ckpt=ckpt core=core ckpt_bridge=bridge ckpt_remote=remote zoo=zoo ckpt_dist=dist ckpt_dist_bridge=dist-bridge; do
+  name=${pair%=*} package=ckpt-${pair#*=}
+  [ "$package" != ckpt-ckpt ] || package=ckpt
+  own=("$lib/lib$name.a")
+  [ "$name" != zoo ] || own+=("$lib/libzoo_keys.a")
+  # shellcheck disable=SC2046
+  g++ -shared -Wl,--no-undefined -o "$scratch/shared/lib$name.so" -Wl,--whole-archive "${own[@]}" -Wl,--no-whole-archive -L"$scratch/shared" \
+    $(pkg-config --libs "$package" | tr ' ' '\n' | grep -vxE -- "-l$name|-lzoo_keys" | sed 's/^-l:libre2\.a$/-lre2/')
+done
+cat "$here/package/trainer.cpp" >"$scratch/trainer.cpp"
+# shellcheck disable=SC2046
+g++ -std=c++20 $(pkg-config --cflags ckpt-zoo) "$scratch/trainer.cpp" -o "$scratch/trainer" -L"$scratch/shared" -lzoo -lckpt_bridge -lcore -lckpt -lcore_base
+LD_LIBRARY_PATH=$scratch/shared "$scratch/trainer" "$scratch/out/shared.ckpt"

@@ -6,7 +6,9 @@ set -euo pipefail
 input=$1
 shift
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$repository/build-packages
+source "$repository/tests/support/copied_sources.sh"
+sources=$repository/build-packages
+build=$sources/build
 skip() {
   echo "skipped: $1"
   exit 77
@@ -31,7 +33,8 @@ if ls /usr/include/python3*/Python.h >/dev/null 2>&1 && /usr/bin/python3 -m venv
 else
   echo "without python3-ckpt: Debian's python3-dev and python3-venv, and a registry of Python packages, make it"
 fi
-cmake -S "$repository" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DCKPT_BUILD_TESTS=OFF "${python[@]}" "$@" >"$scratch/configure.log" 2>&1 ||
+copy_sources "$sources"
+cmake -S "$sources" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DCKPT_BUILD_TESTS=OFF "${python[@]}" "$@" >"$scratch/configure.log" 2>&1 ||
   { cat "$scratch/configure.log" >&2; exit 1; }
 export SOURCE_DATE_EPOCH=1764201600
 for time in first second; do

@@ -70,7 +70,8 @@ std::vector<Seed> golden_seeds() {
   fs::path top = golden_dir() / "checkpoints";
   if (!fs::is_directory(top)) return seeds;
   std::vector<fs::path> paths;
-  for (const char* folder : {"torch_2.15", "torch_1.13", "safetensors", "gguf", "numpy", "hdf5", "dcp"}) {
+  for (const char* folder :
+       {"torch_2.15", "torch_1.13", "safetensors", "gguf", "numpy", "hdf5", "dcp", "onnx", "flax", "paddle", "pt2"}) {
     if (!fs::is_directory(top / folder)) continue;
     for (const auto& entry : fs::directory_iterator(top / folder)) paths.push_back(entry.path());
   }

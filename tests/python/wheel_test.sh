@@ -4,6 +4,7 @@
 # Ends with 77, which CTest takes for "skipped", where there is no pip or no registry of packages.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+source "$root/tests/support/copied_sources.sh"
 folder=$1
 skip() {
   echo "skipped: $1"
@@ -15,10 +16,11 @@ python3 -m venv --clear "$folder/build" >/dev/null 2>&1 || skip "python3 has no 
 "$folder/build/bin/pip" -q install scikit-build-core nanobind ninja >"$folder/pip.log" 2>&1 ||
   skip "no registry of Python packages: $(tail -n 1 "$folder/pip.log")"
 rm -rf "$folder/wheel"
+copy_sources "$folder/source"
 # The names under which CMake finds the compilers by itself: what it compiled before is taken from ccache.
 CC=cc CXX=c++ PATH=$folder/build/bin:$PATH "$folder/build/bin/pip" wheel -q --no-deps --no-build-isolation -w "$folder/wheel" \
-  --config-settings=cmake.define.CKPT_WERROR=ON \
-  --config-settings=cmake.define.CMAKE_EXE_LINKER_FLAGS="${CKPT_LINKER_FLAGS:-}" "$root/tools/python"
+  --config-settings=build-dir="$folder/source/build" --config-settings=cmake.define.CKPT_WERROR=ON \
+  --config-settings=cmake.define.CMAKE_EXE_LINKER_FLAGS="${CKPT_LINKER_FLAGS:-}" "$folder/source/tools/python"
 wheel=$(ls "$folder"/wheel/ckpt-*.whl)
 size=$(stat -c %s "$wheel")
 echo "$(basename "$wheel"): $((size / 1024)) KiB"

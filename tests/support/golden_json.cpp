@@ -112,4 +112,23 @@ int golden_main(const std::string& name, const std::string& relative,
   return run.finish() == 0 && passed_any ? 0 : 1;
 }
 
+int golden_folder_main(const std::string& name,
+                       const std::function<std::string(const std::filesystem::path& one)>& fault_of) {
+  const auto root = golden_file(name);
+  if (!root) {
+    std::cout << "golden " << name << ": not here, skipped\n";
+    return 77;
+  }
+  GoldenRun run(name);
+  for (const auto& one : std::filesystem::directory_iterator(*root)) {
+    const std::string id = one.path().filename().string();
+    guarded(run, id, [&] {
+      const std::string fault = fault_of(one.path());
+      run.check(id, fault.empty(), fault);
+    });
+  }
+  const bool passed_any = run.passed() > 0;
+  return run.finish() == 0 && passed_any ? 0 : 1;
+}
+
 }  // namespace test

@@ -54,6 +54,9 @@ core::DType dtype(Json value);
 /// Exit status: 0 all passed, 1 something failed or nothing passed, 77 the file is not there.
 int golden_main(const std::string& name, const std::string& relative,
                 const std::function<void(Json root, GoldenRun& run)>& body);
+/// As golden_main(), for a golden folder `name` in which each entry is a case: "" or what is wrong with it.
+int golden_folder_main(const std::string& name,
+                       const std::function<std::string(const std::filesystem::path& one)>& fault_of);
 /// Runs `body` for one case; whatever it throws becomes a failure of `id`.
 void guarded(GoldenRun& run, const std::string& id, const std::function<void()>& body);
 

@@ -32,8 +32,8 @@ struct HeadsRun {
     o.devices = "cpu";
     core::manual_seed(0);
     task = make_task(o, data);
-    task->module().eval();
     task->begin_epoch();
+    task->module().eval();
     EXPECT_TRUE(task->next());
     x = (data.train.inputs.to(core::DType::f32) / 255.0 - data.mean) / data.deviation;
     y = data.train.targets;

@@ -157,6 +157,18 @@ TEST(Train, KilledAndResumedItLeavesTheSameCurveAndTheSameWeights) {
   }
 }
 
+TEST(Train, MixedPrecisionIsSaidAndGoesOnFromItsConfig) {
+  test::TempDir dir;
+  write_points(dir);
+  const Arguments run = kPoints + Arguments{"--epochs", "12", "--lr", "0.02", "--amp"};
+  const Outcome done = train(dir, run + Arguments{"--out", "run"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("; mixed precision, bf16 and f32; on the CPU\n"));
+  EXPECT_THAT(file(dir, "run/config.toml"), HasSubstr("amp = \"bf16\"\n"));
+  EXPECT_THAT(train(dir, {"resume", "run", "--epochs", "13"}).out, HasSubstr("; mixed precision, bf16 and f32; "));
+  EXPECT_THAT(train(dir, run + Arguments{"f16", "--dry-run"}).out, HasSubstr("; mixed precision, f16 and f32; "));
+}
+
 TEST(Train, CtrlCSavesAndSaysHowToGoOn) {
   test::TempDir dir;
   write_points(dir);
@@ -322,6 +334,7 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
       {{"fit", "points.csv", "--optimizer", "sdg"}, "no optimizer is named 'sdg'; did you mean 'sgd'?"},
       {{"fit", "points.csv", "--schedule", "cosin"}, "no schedule is named 'cosin'; did you mean 'cosine'?"},
       {{"fit", "points.csv", "--schedule", "multistep", "--milestones", "a"}, "--milestones are epochs with commas"},
+      {{"fit", "points.csv", "--amp", "f8"}, "--amp is bf16 or f16, not 'f8'"},
       {{"fit", "points.csv", "--momentum", "0.9"}, "--momentum: adam has none"},
       {{"fit", "points.csv", "--target", "z"}, "--target z: there is no such column; there are x, y, side"},
       {{"fit", "points.csv", "--target", "x"}, "column 2 holds words ('left'); only the target may"},

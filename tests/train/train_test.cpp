@@ -5,9 +5,12 @@
 
 #include <cstdlib>
 
+#include "libckpt/bridge/training_state.h"
+#include "libckpt/checkpoint.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
@@ -366,6 +369,74 @@ TEST(TrainText, ARunResumesInTheMiddleOfAnEpochToTheBit) {
   again.resume(dir.path() / "state.ckpt");
   again.run({});
   expect_same_curve(again.curve(), whole.curve());
+}
+
+// --- Mixed precision.
+
+class MixedPrecision : public testing::TestWithParam<const char*> {
+ protected:
+  /// What a state says of the scaler, "" where it has none.
+  static std::string scaler_in(const std::filesystem::path& state) {
+    const ckpt::Checkpoint checkpoint = ckpt::open(state);
+    const ckpt::Value* scaler = checkpoint.root.find("scaler");
+    if (scaler == nullptr) return "";
+    const core::OptionMap map = ckpt::to_option_map(*scaler);
+    return std::to_string(map.number("scale")) + " " + std::to_string(map.integer("_growth_tracker"));
+  }
+};
+
+TEST_P(MixedPrecision, LearnsAsF32DoesAndResumesToTheBit) {
+  test::TempDir dir;
+  const train::DataSet data = points();
+  RunOptions o = options_for(data, "cosine");
+  const auto full_task = new_task(o, data);
+  train::Trainer full(*full_task, o);
+  full.run({});
+  o.amp = GetParam();
+  o.clip = 1;
+  const auto whole_task = new_task(o, data);
+  train::Trainer whole(*whole_task, o);
+  whole.run({});
+  whole.save(dir.path() / "whole.ckpt");
+  EXPECT_NE(whole.curve().losses, full.curve().losses);
+  EXPECT_NEAR(*whole.curve().epochs.back().test->accuracy, *full.curve().epochs.back().test->accuracy, 0.05);
+  for (const auto& [name, tensor] : whole.best_state()) EXPECT_EQ(tensor.dtype(), core::DType::f32) << name;
+
+  const auto torn_task = new_task(o, data);
+  train::Trainer torn(*torn_task, o);
+  torn.run({.stop = [&] { return torn.step() == 30; }});
+  torn.save(dir.path() / "torn.ckpt");
+  const auto task = new_task(o, data);
+  train::Trainer again(*task, o);
+  again.resume(dir.path() / "torn.ckpt");
+  again.run({});
+  again.save(dir.path() / "again.ckpt");
+  expect_same_curve(again.curve(), whole.curve());
+  EXPECT_EQ(scaler_in(dir.path() / "again.ckpt"), scaler_in(dir.path() / "whole.ckpt"));
+  EXPECT_EQ(scaler_in(dir.path() / "whole.ckpt").empty(), o.amp == "bf16");
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, MixedPrecision, testing::Values("bf16", "f16"),
+                         [](const auto& type) { return std::string(type.param); });
+
+/// A loss whose scaled gradients are infinite in f16.
+TEST(TrainMixedPrecision, AStepWithInfiniteGradientsIsLeftOutWithoutAWarning) {
+  train::DataSet data = points();
+  data.train.inputs.mul_(1000);
+  RunOptions o = options_for(data, "none");
+  o.amp = "f16";
+  std::string warned;
+  const core::WarningHandler before = core::set_warning_handler([&](const std::string& text) { warned += text; });
+  const auto task = new_task(o, data);
+  const Tensor first = task->model().parameters()[0].detach().clone();
+  train::Trainer trainer(*task, o);
+  std::vector<double> moved;
+  trainer.run(
+      {.after_step = [&] { moved.push_back((task->model().parameters()[0].detach() - first).norm().item<double>()); }});
+  core::set_warning_handler(before);
+  EXPECT_EQ(moved.front(), 0);
+  EXPECT_GT(moved.back(), 0);
+  EXPECT_EQ(warned, "");
 }
 
 TEST(TrainSchedule, FollowsItsPlan) {

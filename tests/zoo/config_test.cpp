@@ -13,6 +13,7 @@
 #include "tests/support/temp_dir.h"
 #include "zoo/family.h"
 #include "zoo/from_folder.h"
+#include "zoo/image_processor.h"
 
 namespace {
 
@@ -40,7 +41,7 @@ TEST(ZooConfig, RefusesAFieldByItsName) {
   EXPECT_EQ(
       fault("LlamaForCausalLM", R"({"hidden_act": "relu2"})"),
       "field 'hidden_act' of LlamaForCausalLM is \"relu2\", and only \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", "
-      "\"relu\", \"silu\", \"swish\" and \"tanh\" are here");
+      "\"quick_gelu\", \"relu\", \"silu\", \"swish\" and \"tanh\" are here");
   EXPECT_EQ(fault("BertModel", R"({"is_decoder": true})"),
             "field 'is_decoder' of BertModel is true, and only false is here");
   EXPECT_EQ(fault("LlamaForCausalLM", R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}})"),
@@ -102,8 +103,64 @@ TEST(ZooConfig, TakesTheFieldsOfPublishedModels) {
   EXPECT_EQ(fault("GPT2LMHeadModel", R"({"n_ctx": 8, "n_positions": 8, "n_embd": 8, "n_head": 2, "n_layer": 1,
       "vocab_size": 9, "_num_labels": 1, "summary_type": "cls_index", "task_specific_params": {"a": {"b": 1}}})"),
             "");
+  EXPECT_EQ(fault("Gemma2ForCausalLM", "{" + small + R"("attention_bias": false, "attn_logit_softcapping": 50.0,
+      "cache_implementation": "hybrid", "final_logit_softcapping": 30.0, "head_dim": 256, "hidden_act":
+      "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 8192, "pad_token_id": 0,
+      "num_key_value_heads": 2, "query_pre_attn_scalar": 224, "rope_theta": 10000.0, "sliding_window": 4096})"),
+            "");
   EXPECT_EQ(fault("LlamaForCausalLM", "{" + small + R"("quantization_config": {"bits": 4}})"),
             "field 'quantization_config' of LlamaForCausalLM is not known here");
+}
+
+TEST(ZooConfig, TakesTheFieldsOfPublishedModelsOfImagesAndOfTwoInputs) {
+  EXPECT_EQ(fault("Dinov2Model", R"({"apply_layernorm": true, "architectures": ["Dinov2Model"], "drop_path_rate": 0.0,
+      "hidden_size": 16, "image_size": 28, "layerscale_value": 1.0, "mlp_ratio": 4, "num_attention_heads": 2,
+      "num_hidden_layers": 1, "out_features": ["stage1"], "out_indices": [1], "patch_size": 14, "qkv_bias": true,
+      "reshape_hidden_states": true, "stage_names": ["stem", "stage1"], "use_swiglu_ffn": false})"),
+            "");
+  EXPECT_EQ(fault("T5ForConditionalGeneration", R"({"d_ff": 8, "d_kv": 4, "d_model": 8, "decoder_start_token_id": 0,
+      "dropout_rate": 0.1, "eos_token_id": 1, "feed_forward_proj": "gated-gelu", "initializer_factor": 1.0,
+      "is_encoder_decoder": true, "layer_norm_epsilon": 1e-06, "n_positions": 512, "num_heads": 2, "num_layers": 1,
+      "output_past": true, "pad_token_id": 0, "relative_attention_num_buckets": 32, "tie_word_embeddings": false,
+      "task_specific_params": {"summarization": {"num_beams": 4}}, "vocab_size": 40, "num_decoder_layers": 1})"),
+            "");
+  EXPECT_EQ(fault("CLIPModel", R"({"architectures": ["CLIPModel"], "initializer_factor": 1.0, "logit_scale_init_value":
+      2.6592, "model_type": "clip", "projection_dim": 6, "text_config": {"vocab_size": 40, "hidden_size": 8,
+      "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "bos_token_id": 0, "eos_token_id": 2,
+      "pad_token_id": 1, "hidden_act": "quick_gelu", "dropout": 0.0, "top_k": 50, "model_type": "clip_text_model"},
+      "text_config_dict": null, "vision_config": {"image_size": 12, "patch_size": 6}, "vision_config_dict":
+      {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}})"),
+            "");
+  EXPECT_EQ(fault("CLIPModel", R"({"text_config": {"hidden_size": 10, "num_attention_heads": 3}})"),
+            "field 'num_attention_heads' of CLIPModel's text_config is 3, which does not divide 'hidden_size', 10");
+  EXPECT_EQ(fault("BeitForImageClassification", R"({"image_size": 12, "patch_size": 6, "hidden_size": 8, "model_type":
+      "beit", "num_attention_heads": 2, "num_hidden_layers": 1, "auxiliary_channels": 256, "auxiliary_concat_input":
+      false, "auxiliary_loss_weight": 0.4, "auxiliary_num_convs": 1, "layer_scale_init_value": 0.1, "pool_scales": [1,
+      2, 3, 6], "use_auxiliary_head": true, "use_shared_relative_position_bias": false, "vocab_size": 8192,
+      "out_indices": [3, 5, 7, 11], "drop_path_rate": 0.1, "intermediate_size": 8, "semantic_loss_ignore_index": 255})"),
+            "");
+  EXPECT_EQ(fault("WhisperForConditionalGeneration", R"({"activation_dropout": 0.0, "activation_function": "gelu",
+      "architectures": ["WhisperForConditionalGeneration"], "begin_suppress_tokens": [220, 9], "d_model": 8,
+      "decoder_attention_heads": 2, "decoder_ffn_dim": 8, "decoder_layerdrop": 0.0, "decoder_layers": 1,
+      "decoder_start_token_id": 7, "encoder_attention_heads": 2, "encoder_ffn_dim": 8, "encoder_layerdrop": 0.0,
+      "encoder_layers": 1, "forced_decoder_ids": [[1, 8]], "init_std": 0.02, "is_encoder_decoder": true,
+      "max_length": 448, "max_source_positions": 15, "max_target_positions": 4, "num_hidden_layers": 1,
+      "num_mel_bins": 8, "pad_token_id": 9, "scale_embedding": false, "suppress_tokens": [1], "vocab_size": 10})"),
+            "");
+  EXPECT_EQ(fault("MobileViTForImageClassification", R"({"aspp_dropout_prob": 0.1, "aspp_out_channels": 256,
+      "architectures": ["MobileViTForImageClassification"], "atrous_rates": [6, 12, 18], "classifier_dropout_prob": 0.1,
+      "conv_kernel_size": 3, "expand_ratio": 2.0, "hidden_act": "silu", "hidden_sizes": [4, 8, 8], "image_size": 256,
+      "mlp_ratio": 2.0, "neck_hidden_sizes": [2, 2, 3, 3, 4, 4, 5], "num_attention_heads": 4, "output_stride": 32,
+      "patch_size": 2, "qkv_bias": true, "semantic_loss_ignore_index": 255, "layer_norm_eps": 1e-05})"),
+            "");
+  EXPECT_EQ(fault("MobileViTModel", R"({"output_stride": 4})"),
+            "field 'output_stride' of MobileViTModel is none of 8, 16 and 32");
+  EXPECT_EQ(fault("WhisperModel", R"({"encoder_layerdrop": 0.1})"),
+            "field 'encoder_layerdrop' of WhisperModel is not 0, and no layer is left out in training here");
+  EXPECT_THAT(fault("T5ForConditionalGeneration", R"({"feed_forward_proj": "gated-tanh"})"),
+              HasSubstr("field 'feed_forward_proj' of T5ForConditionalGeneration is \"gated-tanh\", and only"));
+  EXPECT_EQ(fault("Gemma2ForCausalLM", R"({"use_bidirectional_attention": true})"),
+            "field 'use_bidirectional_attention' of Gemma2ForCausalLM is true, and only false is here");
 }
 
 TEST(ZooConfig, NullIsAsIfTheFieldWereNotThere) {
@@ -191,10 +248,29 @@ TEST_F(ZooFolder, SaysWhatIsMissing) {
   EXPECT_EQ(refusal(), "the folder has no config.json, which says what model its weights are of");
   config("{}");
   EXPECT_THAT(refusal(), HasSubstr("config.json names no model"));
-  config(R"({"architectures": ["T5ForConditionalGeneration"]})");
-  EXPECT_THAT(refusal(), HasSubstr("of the family 'T5ForConditionalGeneration', which is not here"));
+  config(R"({"architectures": ["BartForConditionalGeneration"]})");
+  EXPECT_THAT(refusal(), HasSubstr("of the family 'BartForConditionalGeneration', which is not here"));
   config(R"({"model_type": "llama", )" + llama_ + "}");
   EXPECT_NE(refusal(), "");
+}
+
+TEST_F(ZooFolder, ImagesArePreparedByTheFamilyWhereTheFileNamesNoProcessor) {
+  std::ofstream(dir_.path() / "preprocessor_config.json") << R"({"do_resize": true, "size": 384})";
+  const auto described = [&] { return zoo::describe(zoo::folder_image_processor(dir_.path())); };
+  config(R"({"model_type": "vit", "architectures": ["ViTForImageClassification"]})");
+  EXPECT_EQ(described(), "to 384 x 384 (bilinear), mean 0.5 0.5 0.5, std 0.5 0.5 0.5");
+  config(R"({"model_type": "deit", "architectures": ["DeiTForImageClassification"]})");
+  EXPECT_EQ(described(), "to 384 x 384 (bicubic), middle 224 x 224, mean 0.5 0.5 0.5, std 0.5 0.5 0.5");
+}
+
+TEST_F(ZooFolder, NamesOfClassesAreThereForEachNumberOrNotAtAll) {
+  const auto names = [](const char* json) { return zoo::class_names(Config::parse(json)); };
+  EXPECT_THAT(names(R"({"id2label": {"1": "b", "0": "a", "2": "c"}})"), testing::ElementsAre("a", "b", "c"));
+  for (const char* gap : {R"({"id2label": {"0": "a", "2": "c"}})", R"({"id2label": {"0": "a", "01": "b"}})",
+                          R"({"id2label": {"0": "a", "1": 2}})", R"({"id2label": {"0": "a", "": "b"}})",
+                          R"({"id2label": {"-1": "a", "1": "b"}})", R"({"id2label": ["a"]})", "{}"}) {
+    EXPECT_THAT(names(gap), testing::IsEmpty()) << gap;
+  }
 }
 
 TEST_F(ZooFolder, SaysHowMuchMemoryAModelNeeds) {

@@ -129,6 +129,26 @@ std::filesystem::path saved(const std::filesystem::path& folder, const std::stri
   return path;
 }
 
+/// That fit() builds from the file of a model alone, and from what no shape says, what the model was built from.
+void expect_fitted(const std::filesystem::path& folder, const std::string& family, const std::string& json) {
+  const auto file = saved(folder, family, json);
+  zoo::FitOptions options;
+  options.heads = 2;
+  if (family.ends_with("CausalLM")) {
+    options.config = zoo::Config::parse(R"({"rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
+  }
+  if (family.starts_with("Gemma2")) options.config.set("query_pre_attn_scalar", "6");
+  if (family.starts_with("Whisper")) {
+    options.config = zoo::Config::parse(R"({"decoder_attention_heads": 4, "pad_token_id": -1})");
+  }
+  zoo::Fit fit = zoo::fit(family, file, options);
+  zoo::load_into(*fit.model, family, file);
+  core::StateDict wanted = zoo::make(family, zoo::Config::parse(json))->state_dict();
+  core::StateDict got = fit.model->state_dict();
+  EXPECT_EQ(got.keys(), wanted.keys()) << family;
+  for (const std::string& key : wanted.keys()) EXPECT_EQ(got.at(key).sizes(), wanted.at(key).sizes()) << key;
+}
+
 TEST_F(ZooFit, ReadsDepthAndWidthOffTheFile) {
   const std::pair<const char*, const char*> kCases[] = {
       {"ResNet",
@@ -149,20 +169,39 @@ TEST_F(ZooFit, ReadsDepthAndWidthOffTheFile) {
                               "num_key_value_heads": 1, "intermediate_size": 5, "head_dim": 6})"},
       {"DeiTForImageClassification", R"({"image_size": 24, "patch_size": 6, "num_hidden_layers": 3,
                                         "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12})"}};
-  for (const auto& [family, json] : kCases) {
-    const auto file = saved(dir_.path(), family, json);
-    zoo::FitOptions options;
-    options.heads = 2;
-    if (std::string(family).ends_with("CausalLM")) {
-      options.config = zoo::Config::parse(R"({"rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
-    }
-    zoo::Fit fit = zoo::fit(family, file, options);
-    zoo::load_into(*fit.model, family, file);
-    core::StateDict wanted = zoo::make(family, zoo::Config::parse(json))->state_dict();
-    core::StateDict got = fit.model->state_dict();
-    EXPECT_EQ(got.keys(), wanted.keys()) << family;
-    for (const std::string& key : wanted.keys()) EXPECT_EQ(got.at(key).sizes(), wanted.at(key).sizes()) << key;
-  }
+  for (const auto& [family, json] : kCases) expect_fitted(dir_.path(), family, json);
+}
+
+TEST_F(ZooFit, ReadsDepthAndWidthOfNewerFamiliesOffTheFile) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"Gemma2ForCausalLM", R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+                               "num_key_value_heads": 1, "intermediate_size": 5, "head_dim": 6})"},
+      {"Dinov2Model", R"({"image_size": 24, "patch_size": 6, "num_hidden_layers": 3, "mlp_ratio": 3,
+                         "num_attention_heads": 2, "hidden_size": 12, "use_swiglu_ffn": true, "num_channels": 1})"},
+      {"Dinov2ForImageClassification", R"({"image_size": 36, "patch_size": 6, "num_hidden_layers": 1, "mlp_ratio": 2,
+                                          "num_attention_heads": 2, "hidden_size": 8, "use_mask_token": false})"},
+      {"T5ForConditionalGeneration", R"({"vocab_size": 9, "d_model": 8, "d_kv": 3, "d_ff": 12, "num_layers": 1,
+                                        "num_decoder_layers": 2, "num_heads": 2, "own_lm_head": true,
+                                        "relative_attention_num_buckets": 6, "feed_forward_proj": "gated-gelu"})"},
+      {"BeitForImageClassification", R"({"image_size": 24, "patch_size": 6, "num_hidden_layers": 2, "num_labels": 5,
+                                        "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12,
+                                        "use_relative_position_bias": true})"},
+      {"BeitForMaskedImageModeling", R"({"image_size": 24, "patch_size": 6, "num_hidden_layers": 1, "vocab_size": 7,
+                                        "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12,
+                                        "use_absolute_position_embeddings": true, "use_mask_token": true,
+                                        "use_mean_pooling": false, "layer_scale_init_value": 0.0})"},
+      {"CLIPTextModelWithProjection",
+       R"({"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 3, "projection_dim": 6,
+                                         "num_attention_heads": 2, "intermediate_size": 5,
+                                         "max_position_embeddings": 7})"},
+      {"CLIPVisionModel", R"({"image_size": 24, "patch_size": 6, "num_hidden_layers": 3, "num_channels": 1,
+                             "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12})"},
+      {"UNet", R"({"width": 4, "n_channels": 1, "n_classes": 5, "bilinear": true, "conv_bias": true})"},
+      {"WhisperForConditionalGeneration", R"({"vocab_size": 9, "d_model": 8, "num_mel_bins": 5, "encoder_layers": 1,
+                                             "encoder_attention_heads": 2, "encoder_ffn_dim": 7, "decoder_layers": 2,
+                                             "decoder_attention_heads": 4, "decoder_ffn_dim": 6, "pad_token_id": null,
+                                             "max_source_positions": 11, "max_target_positions": 12})"}};
+  for (const auto& [family, json] : kCases) expect_fitted(dir_.path(), family, json);
 }
 
 TEST_F(ZooFit, AsksForWhatNoShapeSays) {

@@ -56,9 +56,10 @@ void check_model(test::GoldenRun& run, const fs::path& folder) {
     test::guarded(run, id, [&] {
       core::manual_seed(static_cast<std::uint64_t>(whole(row, "seed")));
       Ids told;
-      const Ids added =
-          zoo::generate(*model, test::integers(test::member(row, "prompt")), options_in(test::member(row, "options")),
-                        {}, [&](std::int64_t token) { told.push_back(token); });
+      zoo::GenerateOptions options = options_in(test::member(row, "options"));
+      if (test::has(row, "begin")) options.begin = test::integers(test::member(row, "begin"));
+      const Ids added = zoo::generate(*model, test::integers(test::member(row, "prompt")), options, {},
+                                      [&](std::int64_t token) { told.push_back(token); });
       const Ids wanted = test::integers(test::member(row, "added"));
       run.check(id, added == wanted && told == wanted, "goes on with" + shown(added) + ", not" + shown(wanted));
     });

@@ -1,4 +1,4 @@
-// Images on their way into a model. Expected pixels are those of Pillow 11, expected values those of PyTorch 2.15.
+// Images on their way into a model. Expected pixels are those of Pillow 13, expected values those of PyTorch 2.15.
 
 #include "zoo/data/image.h"
 
@@ -51,6 +51,17 @@ TEST(Resize, EnlargesAsPillow) {
             0x9f8802e7ccbbdbddU);
 }
 
+TEST(Resize, TakesRowsFirstWhereManyGo) {
+  EXPECT_EQ(pixel_hash(resize(picture(37, 90, 3), {.width = 29, .height = 31})), 0x27117b5c1bcfcf93U);
+  EXPECT_EQ(pixel_hash(resize(picture(37, 90, 3), {.width = 29, .height = 31, .interpolation = kBicubic})),
+            0xfb9dbedede796d75U);
+  EXPECT_EQ(pixel_hash(resize(picture(20, 50, 3), {.width = 33, .height = 40, .interpolation = kBicubic})),
+            0xf29a1f068bcc91c2U);
+  // Twice as many rows go as columns, and one more.
+  EXPECT_EQ(pixel_hash(resize(picture(40, 90, 3), {.width = 20, .height = 50})), 0xf9b3ee18f6998aeeU);
+  EXPECT_EQ(pixel_hash(resize(picture(40, 90, 3), {.width = 20, .height = 49})), 0xe9fb0e772d6669f7U);
+}
+
 TEST(Resize, EqualsPillowOnPhotographSizes) {
   EXPECT_EQ(pixel_hash(resize(picture(61, 37, 3), {.width = 29, .height = 17})), 0x8bbe18f012a78135U);
   EXPECT_EQ(pixel_hash(resize(picture(61, 37, 3), {.width = 29, .height = 17, .interpolation = kBicubic})),
@@ -62,6 +73,15 @@ TEST(Resize, EqualsPillowOnPhotographSizes) {
 
 TEST(Resize, LeavesAnImageOfTheRightSizeAlone) {
   EXPECT_EQ(resize(picture(7, 5, 3), {.width = 7, .height = 5}).pixels, picture(7, 5, 3).pixels);
+}
+
+TEST(Resize, RefusesASizeThatNoMemoryHolds) {
+  const zoo::Image image = picture(7, 5, 3);
+  for (const auto& [width, height] :
+       {std::pair(2'000'000'000, 5), std::pair(7, 2'000'000'000), std::pair(40'000'000, 1)}) {
+    EXPECT_THAT(message([&] { resize(image, {.width = width, .height = height}); }), HasSubstr("refused: an image of "))
+        << width << " x " << height;
+  }
 }
 
 TEST(Grey, IsPillowsWeightedSum) {
@@ -160,7 +180,8 @@ TEST(Preprocessing, IsKnownForEveryModelOfImages) {
                           "gpt2_large", "gpt2_xl", "distilgpt2", "nanogpt_gpt2", "nanogpt_shakespeare_char",
                           "bert_base", "bert_large", "bert_base_masked_lm", "bert_base_pretraining",
                           "bert_base_classifier", "roberta_base", "distilbert_base", "llama_1b_shape", "llama_7b_shape",
-                          "llama_3_1b_shape", "llama_3_8b_shape", "mistral_7b_shape", "qwen2_half_b_shape"));
+                          "llama_3_1b_shape", "llama_3_8b_shape", "mistral_7b_shape", "qwen2_half_b_shape",
+                          "gemma_2_2b_shape", "t5_small", "whisper_tiny", "clip_base_patch32"));
   EXPECT_FALSE(zoo::preprocessing("resnet1000"));
 }
 
@@ -171,7 +192,7 @@ TEST(Preprocess, GivesTheValuesOfTorchvision) {
   EXPECT_FLOAT_EQ(x.to_vector<float>()[3], -0.5372549295425415F);
   EXPECT_NEAR(x.to(core::DType::f64).sum().item<double>(), -4.745019018650055, 1e-6);
   const core::Tensor upright = zoo::preprocess(picture(40, 90, 3), *zoo::preprocessing("cifar_net"));
-  EXPECT_NEAR(upright.to(core::DType::f64).sum().item<double>(), 11.615769565105438, 1e-6);
+  EXPECT_NEAR(upright.to(core::DType::f64).sum().item<double>(), 12.117730617523193, 1e-6);
 }
 
 TEST(Preprocess, SquashesWhereTheModelWasTrainedSo) {

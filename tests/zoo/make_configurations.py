@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Golden cases of the zoo's families at widths and depths that no listed model has, and of families with few listed ones.
 
-    make_configurations.py GENERATORS FOLDER     GENERATORS: the folder of vision.py, language.py and small.py, which make
-                                                 the other golden cases; needs PyTorch, torchvision and transformers
+    make_configurations.py GENERATORS FOLDER [--unet CLONE] [NAME...]
+        GENERATORS: the folder of vision.py, language.py and small.py, which make the other golden cases; needs PyTorch,
+        torchvision and transformers. With names, only cases whose names begin so. CLONE: of github.com/milesial/Pytorch-UNet,
+        without which its cases are left out.
 
 FOLDER/zoo is what tests/golden/families.tar.xz holds: tar -cJf families.tar.xz -C FOLDER zoo.
 """
@@ -73,8 +75,8 @@ s("caps_1", "CapsNet", [[V, [2, 1, 28, 28], 0.5, 0.5]], None, over={"digit.W": [
 s("caps_2", "CapsNet", [[V, [2, 3, 20, 20], 0.5, 0.5]], None, over={"digit.W": [0.0, 0.5]}, args=dict(channels=6, types=3, classes=4, hidden=[20, 30], image=20, kernel=5, in_channels=3))
 
 language = []
-def l(name, model, config, inputs, table=0.25, **args):
-    language.append(dict(name=name, model=model, config=config, args=args, inputs=inputs, table=table))
+def l(name, model, config, inputs, table=0.25, over=None, gain=3.0, **args):
+    language.append(dict(name=name, model=model, config=config, args=args, inputs=inputs, table=table, over=over or {}, gain=gain))
 def nano(name, inputs, **args):
     language.append(dict(name=name, nano=True, args=args, inputs=inputs, table=0.25))
 l("gpt2_1", "GPT2LMHeadModel", "GPT2Config", [[T, [2, 7], 50]], vocab_size=50, n_positions=16, n_embd=24, n_layer=2, n_head=3, n_inner=50, activation_function="relu", layer_norm_epsilon=1e-3, resid_pdrop=0.2, embd_pdrop=0.3, attn_pdrop=0.05)
@@ -124,6 +126,8 @@ l("qwen3_1", "Qwen3ForCausalLM", "Qwen3Config", X, **D, head_dim=8)
 l("qwen3_2", "Qwen3ForCausalLM", "Qwen3Config", Y, **E, head_dim=6, attention_bias=True, tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1000000.0))
 l("phi3_1", "Phi3ForCausalLM", "Phi3Config", X, **D, pad_token_id=0)
 l("phi3_2", "Phi3ForCausalLM", "Phi3Config", Y, **E, pad_token_id=3, sliding_window=5, resid_pdrop=0.1, rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.5))
+l("gemma2_1", "Gemma2ForCausalLM", "Gemma2Config", X, **D, head_dim=8, sliding_window=4, query_pre_attn_scalar=24, attn_logit_softcapping=2.0, final_logit_softcapping=3.0)
+l("gemma2_2", "Gemma2ForCausalLM", "Gemma2Config", Y, **E, head_dim=6, tie_word_embeddings=False, pad_token_id=3, attn_logit_softcapping=None, final_logit_softcapping=None, attention_bias=True, rms_norm_eps=1e-4, rope_parameters=dict(rope_type="default", rope_theta=5000.0))
 I = dict(image_size=24, patch_size=6, hidden_size=36, num_hidden_layers=3, num_attention_heads=3, intermediate_size=50)
 Z = [[V, [2, 3, 24, 24]]]
 l("deit_1", "DeiTForImageClassification", "DeiTConfig", Z, 0.5, **I, num_labels=4)
@@ -131,6 +135,42 @@ l("deit_2", "DeiTForImageClassificationWithTeacher", "DeiTConfig", Z, 0.5, **dic
 l("deit_3", "DeiTModel", "DeiTConfig", Z, 0.5, **dict(I, num_hidden_layers=1), hidden_act="relu")
 l("convnextv2_1", "ConvNextV2ForImageClassification", "ConvNextV2Config", [[V, [2, 3, 32, 32]]], 0.5, hidden_sizes=[8, 16], depths=[1, 2], num_stages=2, num_labels=5)
 l("convnextv2_2", "ConvNextV2ForImageClassification", "ConvNextV2Config", [[V, [2, 1, 48, 48]]], 0.5, hidden_sizes=[6, 10, 14], depths=[2, 1, 1], num_stages=3, num_channels=1, patch_size=2, num_labels=3, hidden_act="relu", layer_norm_eps=1e-5, drop_path_rate=0.1)
+def scales(layers, name, prefix=""):
+    """Scales of layers as trained ones are: not all alike, far from 0."""
+    return {prefix + name % (i, k): [0.5, 0.25] for i in range(layers) for k in (1, 2)}
+J = dict(I); J.pop("intermediate_size")
+dino = "encoder.layer.%d.layer_scale%d.lambda1"
+l("dinov2_1", "Dinov2ForImageClassification", "Dinov2Config", Z, 0.5, scales(3, dino, "dinov2."), **J, num_labels=4, mlp_ratio=2, drop_path_rate=0.1, layerscale_value=0.3)
+l("dinov2_2", "Dinov2Model", "Dinov2Config", [[V, [2, 1, 30, 18]]], 0.5, scales(2, dino), **dict(J, num_hidden_layers=2), num_channels=1, qkv_bias=False, use_swiglu_ffn=True, use_mask_token=False, layer_norm_eps=1e-5)
+l("dinov2_3", "Dinov2ForImageClassification", "Dinov2Config", Z, 0.5, scales(1, dino, "dinov2."), **dict(J, num_hidden_layers=1, image_size=42), hidden_act="relu", num_labels=3)
+
+t = dict(vocab_size=61, d_model=24, d_kv=5, d_ff=40, num_layers=2, num_heads=3, dropout_rate=0.1)
+l("t5_1", "T5ForConditionalGeneration", "T5Config", [[T, [2, 11], 61], [T, [2, 7], 61]], **t, relative_attention_num_buckets=8, relative_attention_max_distance=9)
+l("t5_2", "T5ForConditionalGeneration", "T5Config", [[T, [2, 5], 61], [T, [2, 12], 61]], **dict(t, num_heads=4), num_decoder_layers=3, feed_forward_proj="gated-gelu", tie_word_embeddings=False, layer_norm_epsilon=1e-4)
+l("t5_3", "T5EncoderModel", "T5Config", X, **t, feed_forward_proj="gated-silu")
+
+ct = dict(vocab_size=61, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=12)
+cv = dict(hidden_size=36, intermediate_size=50, num_hidden_layers=2, num_attention_heads=4, image_size=24, patch_size=6)
+l("clip_1", "CLIPModel", "CLIPConfig", [[T, [3, 9], 61], [V, [2, 3, 24, 24]]], 0.5, text_config=dict(ct, eos_token_id=2), vision_config=cv, projection_dim=20)
+l("clip_2", "CLIPModel", "CLIPConfig", [[T, [2, 12], 61], [V, [3, 1, 18, 18]]], 0.5, text_config=dict(ct, eos_token_id=24, hidden_act="gelu", layer_norm_eps=1e-4), vision_config=dict(cv, image_size=18, num_channels=1, num_hidden_layers=1, hidden_act="relu"), projection_dim=7, logit_scale_init_value=1.5)
+l("clip_3", "CLIPTextModel", "CLIPTextConfig", [[T, [2, 9], 61]], 0.5, **ct)
+l("clip_4", "CLIPVisionModel", "CLIPVisionConfig", [[V, [2, 3, 24, 24]]], 0.5, **cv)
+l("clip_5", "CLIPForImageClassification", "CLIPConfig", [[V, [2, 3, 24, 24]]], 0.5, text_config=ct, vision_config=cv, num_labels=3)
+
+ls = "layers.%d.lambda_%d"
+l("beit_1", "BeitForImageClassification", "BeitConfig", Z, 0.5, scales(3, ls, "beit."), **I, use_relative_position_bias=True, num_labels=4)
+l("beit_2", "BeitModel", "BeitConfig", [[V, [2, 1, 30, 24]]], 0.5, **dict(I, num_hidden_layers=2), num_channels=1, layer_scale_init_value=0.0, drop_path_rate=0.0, use_shared_relative_position_bias=True, use_absolute_position_embeddings=True, use_mean_pooling=False, layer_norm_eps=1e-5, hidden_act="relu")
+l("beit_3", "BeitForMaskedImageModeling", "BeitConfig", Z, 0.5, scales(3, ls, "beit."), **I, use_mask_token=True, use_relative_position_bias=True, use_shared_relative_position_bias=True, use_mean_pooling=False, vocab_size=23)
+
+w = dict(vocab_size=61, d_model=24, num_mel_bins=10, encoder_layers=2, encoder_attention_heads=3, encoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=30, max_source_positions=8, max_target_positions=12, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3)
+l("whisper_1", "WhisperForConditionalGeneration", "WhisperConfig", [[V, [2, 10, 16]], [T, [2, 7], 61]], **w)
+l("whisper_2", "WhisperForConditionalGeneration", "WhisperConfig", [[V, [1, 6, 24]], [T, [1, 9], 61]], **dict(w, num_mel_bins=6, max_source_positions=12, encoder_layers=1, decoder_layers=3), tie_word_embeddings=False, activation_function="relu", dropout=0.1)
+l("whisper_3", "WhisperModel", "WhisperConfig", [[V, [2, 10, 16]], [T, [2, 5], 61]], **w, scale_embedding=True)
+
+mv = dict(hidden_sizes=[12, 16, 20], neck_hidden_sizes=[6, 8, 10, 12, 14, 16, 24])
+l("mobilevit_1", "MobileViTForImageClassification", "MobileViTConfig", [[V, [2, 3, 64, 64]]], gain=7.0, **mv, num_labels=4)
+l("mobilevit_2", "MobileViTForImageClassification", "MobileViTConfig", [[V, [2, 1, 72, 56]]], gain=7.0, **mv, num_labels=3, num_channels=1, num_attention_heads=2, qkv_bias=False, expand_ratio=1.5, mlp_ratio=1.3, output_stride=8, hidden_act="relu", layer_norm_eps=1e-4)
+l("mobilevit_3", "MobileViTModel", "MobileViTConfig", [[V, [2, 3, 48, 48]]], gain=7.0, **mv, output_stride=16, conv_kernel_size=5, patch_size=3)
 
 v("efficientnet_v2_1", "efficientnet_v2_s", S, num_classes=5)
 
@@ -146,6 +186,8 @@ v("efficientnet_blocks_1", "EfficientNet", S, inverted_residual_setting=[["MBCon
 v("efficientnet_blocks_2", "EfficientNet", S, inverted_residual_setting=[["FusedMBConv", 1, 3, 1, 16, 16, 1], ["MBConv", 4, 3, 2, 16, 24, 2]], dropout=0.2, last_channel=64, num_classes=3)
 v("mobilenet_v3_blocks_1", "MobileNetV3", S, inverted_residual_setting=[[16, 3, 16, 16, True, "RE", 2, 1], [16, 5, 72, 24, False, "HS", 1, 1]], last_channel=40, num_classes=4)
 v("mobilenet_v3_blocks_2", "MobileNetV3", S, inverted_residual_setting=[[8, 3, 16, 16, False, "HS", 1, 1], [16, 3, 40, 16, True, "HS", 2, 2], [16, 3, 48, 16, True, "RE", 1, 1]], last_channel=24, num_classes=3)
+v("unet_1", "UNet", [1, 3, 32, 32], n_channels=3, n_classes=4)
+v("unet_2", "UNet", [2, 1, 28, 20], n_channels=1, n_classes=1, bilinear=True)
 v("vgg_plan_1", "VGG", [2, 3, 32, 32], cfg=[16, "M", 24, 24, "M", 512, "M"], batch_norm=True, num_classes=4)
 
 
@@ -167,6 +209,9 @@ def with_objects(build):
             args["inverted_residual_setting"] = [getattr(efficientnet, row[0] + "Config")(*row[1:]) for row in args["inverted_residual_setting"]]
         elif name == "MobileNetV3":
             args["inverted_residual_setting"] = [mobilenetv3.InvertedResidualConfig(*row, 1.0) for row in args["inverted_residual_setting"]]
+        elif name == "UNet":
+            from unet import UNet
+            return UNet(**args)
         elif name == "VGG":
             args = dict(features=vgg.make_layers(args["cfg"], args["batch_norm"]), num_classes=args["num_classes"])
         else:
@@ -177,27 +222,63 @@ def with_objects(build):
     return functools.wraps(build)(rebuilt)
 
 
+PAIRS = {"T5ForConditionalGeneration": ("input_ids", "decoder_input_ids"), "CLIPModel": ("input_ids", "pixel_values"),
+         "WhisperModel": ("input_features", "decoder_input_ids"), "WhisperForConditionalGeneration": ("input_features", "decoder_input_ids")}
+
+
+def with_pairs(generator):
+    """Models of two inputs are called with both, which their forward has by these names."""
+    import transformers
+
+    def taking_both(plain, names):
+        return lambda self, *xs, **more: plain(self, **dict(zip(names, xs)), **more)
+
+    for name, names in PAIRS.items():
+        model = getattr(transformers, name)
+        model.forward = taking_both(model.forward, names)
+    plain = generator.forward
+    generator.forward = lambda model, xs, nano=False: generator.F.primary(model(*xs)) if len(xs) == 2 else plain(model, xs, nano)
+
+
+def make_language(configs, out):
+    sys.argv = ["language.py", "--out", out, "--configs", configs]
+    import language as generator
+    with_pairs(generator)
+    generator.main()
+
+
 def make_vision(configs, out):
     sys.argv = ["vision.py", "--out", out, "--configs", configs]
     import vision as generator
     generator.build = with_objects(generator.build)
+    dump = generator.F.dump
+    generator.F.dump = lambda doc, path: dump({**doc, "constructor": doc["constructor"].replace("torchvision.models.UNet", "unet.UNet")}, path)
     generator.main()
 
 
 def main():
-    generators, folder = sys.argv[1:]
+    generators, folder, *names = sys.argv[1:]
+    clone = None
+    if "--unet" in names:
+        at = names.index("--unet")
+        clone = names[at + 1]
+        del names[at:at + 2]
+        sys.path.insert(0, clone)
     out = os.path.join(folder, "zoo")
     os.makedirs(out, exist_ok=True)
     for case in small:
         if case["loss"] is None:
             del case["loss"]
     for kind, cases in (("small", small), ("language", language), ("vision", vision)):
+        cases = [case for case in cases if (not names or case["name"].startswith(tuple(names))) and (clone or case.get("builder") != "UNet")]
+        if not cases:
+            continue
         configs = os.path.join(folder, kind + ".configs.json")
         with open(configs, "w") as f:
             json.dump(cases, f)
-        if kind == "vision":
+        if kind != "small":
             sys.path.insert(0, generators)
-            make_vision(configs, out)
+            (make_vision if kind == "vision" else make_language)(configs, out)
         else:
             subprocess.run([sys.executable, os.path.join(generators, kind + ".py"), "--out", out, "--configs", configs], check=True)
         os.remove(configs)

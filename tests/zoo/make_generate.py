@@ -3,7 +3,8 @@
 Usage: make_generate.py FOLDER (needs: pip install torch transformers safetensors)
 
 FOLDER/generate/NAME/config.json, model.safetensors  a model; its weights are multiples of 1/256
-FOLDER/generate/NAME/expected.json  "model": GPT2LMHeadModel or LlamaForCausalLM; "runs": options, "prompt", "added"
+FOLDER/generate/NAME/expected.json  "model": GPT2LMHeadModel, LlamaForCausalLM or one that writes about the prompt;
+                                    "runs": options, "prompt", "added", and "begin" where the text begins anew
 FOLDER/folders/NAME/...             the same with a tokenizer of make_tokenizers.py, which has run before; expected.json: command lines
                                     behind "ckpt zoo run NAME", what it prints
 FOLDER/generate/processors.json     rows of scores, options, what the processors of `generate` make of them
@@ -26,6 +27,9 @@ def models():
     yield "llama", transformers.LlamaForCausalLM(transformers.LlamaConfig(
         vocab_size=53, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         max_position_embeddings=64, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2))
+    yield "t5", transformers.T5ForConditionalGeneration(transformers.T5Config(
+        vocab_size=57, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
+        relative_attention_max_distance=12, decoder_start_token_id=3))
 
 
 RUNS = [
@@ -47,9 +51,12 @@ def run(model, prompt, options, seed):
     config = transformers.GenerationConfig(max_new_tokens=length, eos_token_id=eos, pad_token_id=0, bos_token_id=None, **{**sample, **options})
     model.generation_config = config
     tokens = torch.tensor([prompt])
+    begin = [model.config.decoder_start_token_id] if model.config.is_encoder_decoder else []
+    if begin:
+        config.decoder_start_token_id = begin[0]
     out = model.generate(tokens, attention_mask=torch.ones_like(tokens))
     return {"options": {**options, "max_new_tokens": length, "eos": eos or []}, "seed": seed, "prompt": prompt,
-            "added": out[0, len(prompt):].tolist()}
+            "added": out[0, len(begin or prompt):].tolist(), **({"begin": begin} if begin else {})}
 
 
 def processed(scores, rows, options):
@@ -80,6 +87,12 @@ def folders():
     yield "mistral", "mistral", transformers.MistralForCausalLM(transformers.MistralConfig(
         **common, num_key_value_heads=2, sliding_window=8)), {}
     yield "qwen3", "llama3", transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**common, num_key_value_heads=2, head_dim=8)), {}
+    yield "t5", "t5", transformers.T5ForConditionalGeneration(transformers.T5Config(
+        vocab_size=900, d_model=24, d_kv=6, d_ff=32, num_layers=2, num_heads=4, feed_forward_proj="gated-gelu", decoder_start_token_id=0,
+        eos_token_id=1)), {}
+    yield "gemma2", "gemma", transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
+        **{**common, "pad_token_id": 0}, num_key_value_heads=2, head_dim=8, sliding_window=8, query_pre_attn_scalar=8,
+        attn_logit_softcapping=2.0)), {}
     yield "phi3", "mistral", transformers.Phi3ForCausalLM(transformers.Phi3Config(**common, num_key_value_heads=2)), {}
 
 
@@ -104,8 +117,11 @@ def write_folder(root, name, tokenizer, model, save):
         for prompt in PROMPTS:
             ids = t.encode(prompt).ids
             done = run(model, ids, {"max_new_tokens": 12, "eos": [model.config.eos_token_id], **options}, 5)
-            text = t.decode(ids + done["added"])[len(t.decode(ids)):]
-            rows.append({"arguments": ["--prompt", prompt, *arguments], "printed": prompt + text + "\n"})
+            if "begin" in done:
+                printed = t.decode(done["begin"] + done["added"])[len(t.decode(done["begin"])):]
+            else:
+                printed = prompt + t.decode(ids + done["added"])[len(t.decode(ids)):]
+            rows.append({"arguments": ["--prompt", prompt, *arguments], "printed": printed + "\n"})
     (here / "expected.json").write_text(json.dumps(rows, ensure_ascii=False))
 
 

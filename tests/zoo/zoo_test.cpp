@@ -1,4 +1,5 @@
 #include "zoo/zoo.h"
+#include "zoo/decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,8 +54,10 @@ TEST(Zoo, TheKeyListsSayWhichModelsRun) {
   for (const zoo::ManifestInfo& info : zoo::list_manifests()) {
     if (info.runs) runs.insert(info.name);
   }
+  const zoo::MadeAs scope(core::Device("meta"));
   for (const zoo::Model& model : zoo::list()) {
-    if (model.name != "word2vec") makes.insert(model.name);
+    const bool two = dynamic_cast<zoo::TwoInputs*>(zoo::make(model.name).get()) != nullptr;
+    if (model.name != "word2vec" && !two) makes.insert(model.name);
   }
   EXPECT_EQ(runs, makes);
 }

@@ -29,7 +29,9 @@ int run(int argc, char** argv) {
 }
 
 /// Else a command of milliseconds asks the system for memory dozens of times, with very many tensors hundreds of times.
+/// Each pool keeps what is freed; of one for every thread that would be more than --max-memory allows.
 void keep_memory() {
+  ::mallopt(M_ARENA_MAX, 8);
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
   ::mallopt(M_TOP_PAD, 16 << 20);

@@ -20,6 +20,11 @@ namespace cli {
 namespace {
 
 LastWords last_words;
+std::atomic<void (*)()> restore_terminal = nullptr;
+
+void restore() {
+  if (void (*back)() = restore_terminal.exchange(nullptr)) back();
+}
 
 /// The first thread to come ends the program; others wait for that.
 void be_the_one_that_ends() {
@@ -37,6 +42,7 @@ void write_pieces(const std::array<const char*, kCount>& pieces) {
 [[noreturn]] void end_with(const char* code, const char* exit, const char* before, const char* message, int status) {
   be_the_one_that_ends();
   ckpt::remove_pending();
+  restore();
   wipe_progress_bar();
   if (last_words.json) {
     write_pieces<10>({R"({"schema":2,"version":")", CKPT_VERSION, R"(","error":{"code":")", code, R"(","exit":)", exit,
@@ -62,6 +68,7 @@ void write_pieces(const std::array<const char*, kCount>& pieces) {
 [[noreturn]] void end_by_signal(int signal) {
   be_the_one_that_ends();
   ckpt::remove_pending();
+  restore();
   wipe_progress_bar();
   if (signal == SIGINT && ::isatty(STDERR_FILENO) == 1) {
     write_pieces<1>({"\rckpt: interrupted; no unfinished file is left\n"});  // over the terminal's ^C
@@ -76,6 +83,10 @@ void write_pieces(const std::array<const char*, kCount>& pieces) {
 }
 
 }  // namespace
+
+void on_sudden_end(void (*back)()) {
+  restore_terminal = back;
+}
 
 void end_out_of_memory() {
   end_with("io", "4", "", last_words.out_of_memory, kIo);

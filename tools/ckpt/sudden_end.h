@@ -20,6 +20,10 @@ void end_by_line_when_out_of_memory(const LastWords& words);
 /// shell sees it. Those that the parent ignores stay ignored (nohup).
 void end_cleanly_on_signals();
 
+/// Called before the program ends by a signal, for want of memory or by a bug: puts the terminal back. Safe in a signal
+/// handler; nullptr for none any more.
+void on_sudden_end(void (*restore)());
+
 /// The line and exit code 4.
 [[noreturn]] void end_out_of_memory();
 

@@ -50,6 +50,9 @@ foreach(pair ${packages})
   set(CPACK_DEBIAN_${component}_FILE_NAME DEB-DEFAULT)
 endforeach()
 
+install(FILES ${debian}/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME ckpt COMPONENT tool
+        EXCLUDE_FROM_ALL)
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ckpt)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -73,6 +76,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
     "${library_package} (= ${PROJECT_VERSION}), libzstd-dev, libxxhash-dev, libdeflate-dev, libsimdjson-dev, libisal-dev, nettle-dev, libre2-dev, zlib1g-dev, libdnnl-dev, libopenblas-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "libgloo-dev, libpng-dev")  # for training in several processes, and TensorBoard
 set(summary "Reads, repairs, converts and writes model checkpoints")
 set(CPACK_COMPONENT_TOOL_DESCRIPTION "${summary}
  Files of PyTorch, safetensors, GGUF, NumPy, HDF5 and Keras are listed,
@@ -119,6 +123,6 @@ add_custom_target(
   packages
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CPACK_PACKAGE_DIRECTORY}
   COMMAND ${CMAKE_CPACK_COMMAND} --config ${PROJECT_BINARY_DIR}/CPackConfig.cmake
-  DEPENDS changelog packed_manual ckpt_cli ckpt_run ckpt_hdf5 ckpt_c core_base core ckpt ckpt_bridge ckpt_remote zoo_keys zoo ${python_targets}
+  DEPENDS changelog packed_manual ckpt_cli ckpt_run ckpt_hdf5 ckpt_c core_base core ckpt ckpt_bridge ckpt_remote zoo_keys zoo dist dist_bridge tensorboard onnx ${python_targets}
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
   VERBATIM)

@@ -12,6 +12,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/run/next_tokens.h"
 #include "tools/run/run_model.h"
+#include "zoo/decoder.h"
 #include "zoo/from_folder.h"
 #include "zoo/generate.h"
 #include "zoo/text/tokenizer.h"
@@ -33,6 +34,7 @@ struct FolderRun {
   zoo::FolderModel model;
   zoo::GenerateOptions how;
   Ids prompt;
+  bool about = false;  ///< the model writes about the prompt and does not continue it
   std::vector<std::string> notes;
 };
 
@@ -135,6 +137,8 @@ zoo::GenerateOptions settings_of(const fs::path& folder, const Config& model) {
   how.beams = count_in(config, "num_beams").value_or(1);
   how.length_penalty = number_in(config, "length_penalty").value_or(1);
   how.max_new_tokens = count_in(config, "max_new_tokens").value_or(how.max_new_tokens);
+  const std::string start = "decoder_start_token_id";
+  if (const auto begin = count_in(said && config.has(start) ? config : model, start)) how.begin = {*begin};
   how.ends = ids_of(said && config.has("eos_token_id") ? config : model, "eos_token_id");
   return how;
 }
@@ -166,6 +170,8 @@ void read_tokens(FolderRun& run, const RunOptions& options, const zoo::FolderCon
                 "token " + std::to_string(id) + " is past the last of the model's " + std::to_string(*rows) + " tokens")
         .add_context("--prompt");
   }
+  // T5's n_positions is what it was trained with: its positions are distances.
+  if (said.family->name == "T5ForConditionalGeneration") return;
   const std::int64_t context = context_of(said.config);
   if (static_cast<std::int64_t>(run.prompt.size()) > context) {
     throw Error(ErrorCode::usage, "the prompt has " + core::format_count(run.prompt.size()) +
@@ -204,6 +210,7 @@ FolderRun prepare(const RunOptions& options) {
   how.load.open.foreign_objects = options.foreign_objects;
   run.model = zoo::from_folder(run.folder, how);
   run.model.model->to(run.how.device);
+  run.about = dynamic_cast<zoo::EncoderDecoder*>(run.model.model.get()) != nullptr;
   return run;
 }
 
@@ -239,11 +246,16 @@ class StoppedText {
   bool stopped_ = false;
 };
 
+/// The tokens that the text begins with, which is not given out.
+const Ids& before(const FolderRun& run) {
+  return run.about ? run.how.begin : run.prompt;
+}
+
 Ids go_on(FolderRun& run, const RunOptions& options, const zoo::OnToken& on_token) {
   core::manual_seed(options.seed);
   zoo::text::Tokenizer* tokenizer = run.tokenizer ? &*run.tokenizer : nullptr;
   const auto text_of = [&run, tokenizer](const Ids& added) {
-    zoo::text::TextStream stream(*tokenizer, run.prompt);
+    zoo::text::TextStream stream(*tokenizer, before(run));
     for (std::int64_t id : added) stream.push(id);
     stream.finish();
     return stream.text();
@@ -272,13 +284,13 @@ void print_stream(Context& context, FolderRun& run, const RunOptions& options) {
     out.print(ids + "\n");
     return;
   }
-  StoppedText text(*run.tokenizer, run.prompt, options.stop);
+  StoppedText text(*run.tokenizer, before(run), options.stop);
   const auto show = [&](const std::string& more) {
     if (more.empty()) return;
     out.print(more);
     out.flush();
   };
-  show(zoo::text::whole_characters(options.prompt));
+  if (!run.about) show(zoo::text::whole_characters(options.prompt));
   go_on(run, options, [&](std::int64_t id) { show(text.push(id)); });
   show(text.finish());
   out.print("\n");
@@ -297,10 +309,10 @@ void print_json(Context& context, FolderRun& run, const RunOptions& options) {
   for (std::int64_t id : added) json.value(id);
   json.end_array();
   if (run.tokenizer) {
-    StoppedText text(*run.tokenizer, run.prompt, options.stop);
+    StoppedText text(*run.tokenizer, before(run), options.stop);
     for (std::int64_t id : added) text.push(id);
     text.finish();
-    json.key("text").value(options.prompt + text.text()).key("added_text").value(text.text());
+    json.key("text").value((run.about ? "" : options.prompt) + text.text()).key("added_text").value(text.text());
   }
   json.end_object();
   context.out.print(json.text() + "\n");

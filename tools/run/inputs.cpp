@@ -75,8 +75,9 @@ std::optional<zoo::Image> as_image(const core::Tensor& x) {
 
 core::Tensor shaped(const core::Tensor& x, const Expected& expected) {
   if (expected.kind == Input::images) {
-    const std::int64_t side = expected.steps->crop, channels = expected.steps->channels;
-    if (x.dim() == 2 && x.size(1) == channels * side * side) {  // rows of pixels
+    const std::int64_t side = expected.steps ? expected.steps->crop : 0;
+    const std::int64_t channels = expected.steps ? expected.steps->channels : 0;
+    if (side != 0 && x.dim() == 2 && x.size(1) == channels * side * side) {  // rows of pixels
       return x.to(core::DType::f32).reshape({x.size(0), channels, side, side});
     }
     if (x.dim() != 3 && x.dim() != 4) {
@@ -94,7 +95,9 @@ ModelInput prepared(const std::string& name, const zoo::Image& image, const Expe
     throw Error(ErrorCode::unsupported, "an " + pixels_of(image) + ", where the model takes " +
                                             (expected.kind == Input::tokens ? "text (--prompt)" : "tensors"));
   }
-  return {name, pixels_of(image), zoo::preprocess(image, *expected.steps).unsqueeze(0)};
+  const core::Tensor x =
+      expected.processor ? zoo::process(image, *expected.processor) : zoo::preprocess(image, *expected.steps);
+  return {name, pixels_of(image), x.unsqueeze(0)};
 }
 
 }  // namespace

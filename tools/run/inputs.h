@@ -7,6 +7,7 @@
 #include <string>
 
 #include "libcore/tensor/tensor.h"
+#include "zoo/image_processor.h"
 #include "zoo/preprocessing.h"
 #include "zoo/zoo.h"
 
@@ -15,7 +16,8 @@ namespace cli {
 /// What the model takes.
 struct Expected {
   zoo::Input kind = zoo::Input::numbers;
-  std::optional<zoo::Preprocessing> steps = {};  ///< of images
+  std::optional<zoo::Preprocessing> steps = {};       ///< of images
+  std::optional<zoo::ImageProcessor> processor = {};  ///< of images, where a folder says it
 };
 
 struct ModelInput {

@@ -9,6 +9,7 @@
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 #include "tools/run/devices.h"
+#include "tools/run/zoo_export.h"
 #include "tools/run/zoo_info.h"
 #include "tools/run/zoo_run.h"
 
@@ -37,9 +38,11 @@ Chosen parse(int argc, char** argv) {
   zoo->require_subcommand(1);
   auto run = std::make_shared<RunOptions>();
   auto info = std::make_shared<ZooInfoOptions>();
+  auto to_onnx = std::make_shared<ZooExportOptions>();
   auto devices = std::make_shared<DevicesOptions>();
   CommandSpec run_command = define_zoo_run(CommandSpec(*zoo), *run);
   CommandSpec info_command = define_zoo_info(CommandSpec(*zoo), *info);
+  CommandSpec export_command = define_zoo_export(CommandSpec(*zoo), *to_onnx);
   CommandSpec devices_command = define_devices(CommandSpec(app), *devices);
   Chosen chosen;
   run_command.callback([&] {
@@ -49,6 +52,10 @@ Chosen parse(int argc, char** argv) {
   info_command.callback([&] {
     note_json(info_command, chosen);
     chosen.command = [info](Context& context) { return run_zoo_info(context, *info); };
+  });
+  export_command.callback([&] {
+    note_json(export_command, chosen);
+    chosen.command = [to_onnx](Context& context) { return run_zoo_export(context, *to_onnx); };
   });
   devices_command.callback([&] {
     note_json(devices_command, chosen);

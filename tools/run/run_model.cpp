@@ -14,6 +14,7 @@
 #include "tools/support/suggest.h"
 #include "zoo/fit.h"
 #include "zoo/manifest/manifest.h"
+#include "zoo/manifest/runnable.h"
 
 namespace cli {
 namespace {
@@ -28,7 +29,13 @@ const zoo::Model& find_model(const std::string& name) {
   if (name == "word2vec") {
     throw Error(ErrorCode::unsupported, "'word2vec' compares two words and gives no answer to one input");
   }
-  if (const zoo::Model* model = zoo::find(name)) return *model;
+  const zoo::Model* known = zoo::find(name);
+  if (known != nullptr && !zoo::is_runnable(name)) {
+    throw Error(ErrorCode::unsupported, core::quote(name) +
+                                            " takes two inputs and gives no answer to one; a folder with "
+                                            "its config.json runs with --prompt where it reads texts");
+  }
+  if (known != nullptr) return *known;
   if (zoo::find_manifest(name)) {
     throw Error(ErrorCode::unsupported, "the zoo knows the keys of " + core::quote(name) + " and cannot run it");
   }
@@ -38,11 +45,15 @@ const zoo::Model& find_model(const std::string& name) {
               "no model is named " + core::quote(name) + did_you_mean(name, names) + "; see 'ckpt zoo ls'");
 }
 
-void check_options(const RunOptions& o, const zoo::Model& model) {
+void check_weights(const RunOptions& o) {
   if (o.weights.empty() && !o.random) {
     throw Error(ErrorCode::usage, "no file with weights is named; --random runs the model with freshly drawn ones");
   }
   if (!o.weights.empty() && o.random) throw Error(ErrorCode::usage, "--random is for a model without a file");
+}
+
+void check_options(const RunOptions& o, const zoo::Model& model) {
+  check_weights(o);
   const bool text = model.input == Input::tokens;
   if (!text && (!o.prompt.empty() || !o.vocabulary.empty() || o.generate != 0)) {
     throw Error(ErrorCode::usage, "--prompt, --vocabulary and --generate are for models of text, which " +
@@ -149,8 +160,13 @@ core::Device device_of(const std::string& name) {
 }
 
 RunModel prepare_model(const RunOptions& options) {
+  check_options(options, find_model(options.model));
+  return prepare_model_alone(options);
+}
+
+RunModel prepare_model_alone(const RunOptions& options) {
   const zoo::Model& row = find_model(options.model);
-  check_options(options, row);
+  check_weights(options);
   if (options.threads != 0) core::set_num_threads(static_cast<int>(options.threads));
   RunModel model;
   model.model = &row;
@@ -171,7 +187,9 @@ RunModel prepare_model(const RunOptions& options) {
 core::Tensor call_model(RunModel& model, const core::Tensor& x) {
   core::NoGradGuard no_grad;
   try {
-    return zoo::main_output(*model.model, *model.module, x.to(model.device)).cpu();
+    if (model.dtype == core::DType::f32) return zoo::main_output(*model.model, *model.module, x.to(model.device)).cpu();
+    const core::Tensor given = x.is_floating_point() ? x.to(model.dtype) : x;  // in 16 bits
+    return zoo::main_output(*model.model, *model.module, given.to(model.device)).to(core::DType::f32).cpu();
   } catch (const Error& error) {
     const bool by_shape = error.code() == ErrorCode::runtime || error.code() == ErrorCode::value ||
                           error.code() == ErrorCode::type || error.code() == ErrorCode::index;

@@ -39,6 +39,9 @@ void add_text_options(CommandSpec run, RunOptions& options) {
   run.add_option("--prompt", options.prompt,
                  "for text models: token ids (15496,11,995), or text where the vocabulary is known")
       .type_name("TEXT");
+  run.add_option("--text", options.texts, "of a folder of CLIP: a text that images are compared with; may be repeated")
+      .type_name("TEXT")
+      .one_value_each();
   run.add_option("--vocabulary", options.vocabulary,
                  "text whose characters, sorted, are the vocabulary (default: the one in the checkpoint)")
       .type_name("FILE");
@@ -59,12 +62,15 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
       add_command(zoo, "run",
                   "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
                   "lenet5 lenet.ckpt --input digits.npy\n  ckpt zoo run Llama-3.2-1B/ --prompt 'Once upon a "
-                  "time' --generate 50 --top-p 0.9",
+                  "time' --generate 50 --top-p 0.9\n  ckpt zoo run "
+                  "vit-base-patch16-224/ dog.jpg",
                   "Run a model on images, tensors or text, and show its top predictions.");
-  run.add_option("NAME", options.model, "model; or, for --prompt, a folder with its config.json, weights and tokenizer")
+  run.add_option("NAME", options.model,
+                 "model; or a folder with its config.json and weights, for --prompt also the tokenizer")
       .required()
       .type_name("");
-  run.add_option("FILE", options.weights, "weights, in any format that ckpt reads").type_name("");
+  run.add_option("FILE", options.weights, "weights, in any format that ckpt reads; of a folder, an image")
+      .type_name("");
   add_image_options(run, options);
   add_text_options(run, options);
   run.add_option("--device", options.device, "where it runs (default: cpu)").type_name("DEV");
@@ -90,6 +96,39 @@ CommandSpec define_zoo_info(CommandSpec zoo, ZooInfoOptions& options) {
       .type_name("");
   add_answer_options(info, options);
   return info;
+}
+
+CommandSpec define_zoo_export(CommandSpec zoo, ZooExportOptions& options) {
+  CommandSpec command =
+      add_command(zoo, "export",
+                  "ckpt zoo export resnet18 net.onnx --weights resnet18.pth --dynamic-batch\n  ckpt zoo export "
+                  "./bert-base-uncased bert.onnx --dynamic-batch --opset 18",
+                  "Write a model with its weights as ONNX, for onnxruntime and others.");
+  command.add_option("NAME", options.name, "model, or a folder with config.json and weights").required().type_name("");
+  command.add_option("OUT", options.output, "file to write").required().type_name("");
+  command.add_option("--weights", options.weights, "of a model by name: weights, in any format that ckpt reads")
+      .type_name("FILE");
+  command.add_flag("--dynamic-batch", options.dynamic_batch, "any number of images or texts, and texts of any length");
+  command.add_option("--opset", options.opset, "version of the operators: 17 (default) or 18").type_name("N").from(17);
+  command.add_option("--size", options.size, "height and width of images (default: what the weights expect)")
+      .type_name("N")
+      .from(1);
+  command.add_option("--length", options.length, "tokens of a text, without --dynamic-batch (default: 8)")
+      .type_name("N")
+      .from(3);
+  command.add_flag("--external-data", options.external_data, "put values into OUT.data, as from 2 GiB on anyway");
+  command.add_flag("--random", options.random, "without a file: random weights");
+  command.add_option("--seed", options.seed, "seed of random weights (default: 0)").type_name("N");
+  command.add_flag("--guess", options.guess, "also pair tensors of equal shape by their order alone");
+  command.add_option("--num-classes", options.num_classes, "classes (default: as many as the file has)")
+      .type_name("N")
+      .from(1);
+  command.add_option("--heads", options.heads, "number of attention heads, if neither name nor file says it")
+      .type_name("N")
+      .from(1);
+  command.add_flag("-f,--force", options.force, "overwrite an existing output");
+  add_read_options(command, options);
+  return command;
 }
 
 CommandSpec define_devices(CommandSpec app, DevicesOptions& options) {

@@ -10,6 +10,7 @@
 #include "libcore/tensor/tensor.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/run/answers.h"
+#include "tools/run/folder_model.h"
 #include "tools/run/folder_run.h"
 #include "tools/run/next_tokens.h"
 #include "tools/run/run_model.h"
@@ -95,7 +96,12 @@ NameOf labels_of(const RunOptions& options, const RunModel& model, const std::ve
       return at < model.vocabulary.size() ? model.vocabulary.token(id) : std::string();
     };
   }
-  if (options.labels.empty()) return [](std::int64_t) { return std::string(); };
+  if (options.labels.empty()) {
+    return [labels = model.labels](std::int64_t id) {
+      const auto at = static_cast<std::size_t>(id);
+      return at < labels.size() ? labels[at] : std::string();
+    };
+  }
   std::vector<std::string> labels = read_labels(options.labels);
   const auto classes = outputs.empty() || model.answer == Answer::values ? 0 : outputs[0].size(0);
   if (static_cast<std::int64_t>(labels.size()) != classes) {
@@ -114,18 +120,24 @@ void say_steps(const RunOptions& options, const RunModel& model) {
   if (options.random) print_error_line("ckpt: " + model.source + ": what the model says means nothing");
 }
 
+/// How images are brought to what the model takes; "" for other models.
+std::string about_images(const RunModel& model) {
+  if (model.expected.processor) return zoo::describe(*model.expected.processor);
+  return model.expected.steps ? zoo::describe(*model.expected.steps) : "";
+}
+
 void print_head(Output& out, const RunModel& model) {
   std::string line =
       std::string(model.model->name) + " (" + core::printable(model.source) + ") on " + model.device.str();
-  if (model.expected.steps) line += "; images: " + zoo::describe(*model.expected.steps);
+  if (const std::string images = about_images(model); !images.empty()) line += "; images: " + images;
   out.print(line + "\n");
 }
 
 void write_head(ckpt::JsonWriter& json, const RunModel& model, const RunOptions& options) {
   json.key("model").value(model.model->name);
-  json.key("weights").value(options.random ? "" : options.weights);
+  json.key("weights").value(options.random ? "" : model.own ? options.model : options.weights);
   json.key("device").value(model.device.str());
-  if (model.expected.steps) json.key("preprocessing").value(zoo::describe(*model.expected.steps));
+  if (const std::string images = about_images(model); !images.empty()) json.key("preprocessing").value(images);
   json.key("steps").begin_array();
   for (const std::string& step : model.steps) json.value(step);
   json.end_array();
@@ -203,8 +215,18 @@ int run_generate(Context& context, const RunOptions& options, RunModel& model, c
 }  // namespace
 
 int run_zoo(Context& context, const RunOptions& options) {
-  if (zoo::find(options.model) == nullptr && std::filesystem::is_directory(options.model))
-    return run_folder(context, options);
+  const bool is_folder = zoo::find(options.model) == nullptr && std::filesystem::is_directory(options.model);
+  if (is_folder && takes_images(options)) {
+    RunModel model = prepare_folder_model(options);
+    std::vector<ModelInput> inputs;
+    if (!options.weights.empty()) inputs.push_back(read_input(options.weights, model.expected));
+    for (const std::string& name : options.inputs) inputs.push_back(read_input(name, model.expected));
+    say_steps(options, model);
+    refuse_drawing_options(options);
+    return run_inputs(context, options, model, inputs);
+  }
+  refuse_texts(options);
+  if (is_folder) return run_folder(context, options);
   RunModel model = prepare_model(options);
   if (!options.vocabulary.empty()) model.vocabulary = characters_of(options.vocabulary);
   std::vector<ModelInput> inputs;

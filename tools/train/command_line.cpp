@@ -32,6 +32,7 @@ void add_field(CLI::App& app, const Field& field) {
   } else {
     option = app.add_flag(name, *std::get<bool*>(field.value), field.help);
   }
+  if (field.alone != nullptr) option->expected(0, 1)->default_str(field.alone);
   option->take_last()->group(field.group);
 }
 

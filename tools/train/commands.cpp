@@ -22,9 +22,11 @@
 #include "libcore/tensor/generator.h"
 #include "tools/support/interrupt.h"
 #include "tools/support/step_progress.h"
+#include "tools/train/hub_model.h"
 #include "tools/train/plan.h"
 #include "tools/train/processes.h"
 #include "tools/train/run_folder.h"
+#include "tools/train/text_rows.h"
 #include "zoo/zoo.h"
 
 namespace train {
@@ -144,6 +146,11 @@ struct Setting {
   std::optional<TextData> text;
   std::unique_ptr<Task> task;
   std::string about() const { return data ? data_line(*data) : data_line(*text); }
+  /// What becomes of the head of a folder's model; "" for nothing.
+  std::string about_head(const RunOptions& o) const {
+    const bool classifies = data && data->classes > 0 && is_model_folder(o.model);
+    return classifies ? train::about_head(o.model, *data) : "";
+  }
 };
 
 DataRequest request_of(const std::string& data, const RunOptions& o) {
@@ -155,12 +162,24 @@ DataRequest request_of(const std::string& data, const RunOptions& o) {
           .rows = o.rows.value_or(0),
           .test_rows = o.test_rows.value_or(0),
           .model = o.model,
-          .resize = o.resize.value_or(0)};
+          .resize = o.resize.value_or(0),
+          .text_column = o.text_column,
+          .length = o.length.value_or(0)};
 }
 
 void load(RunOptions& o, Setting& setting) {
   core::cuda::device_count();  // what is wrong with the devices is said before data are read
-  if (o.is_text) {
+  if (o.model.find('/') != std::string::npos && !is_model_folder(o.model)) {
+    throw Error(ErrorCode::io, o.model + ": no such folder; --model is one with config.json and weights, or a name");
+  }
+  if (o.is_text && is_model_folder(o.model)) {
+    if (o.text.empty()) throw Error(ErrorCode::usage, "--text FILE: which text is to be learnt");
+    decoder_family(o.model);
+    setting.data = load_token_blocks(o.text, request_of(o.text, o));
+    fill_in_language(o);
+  } else if (o.is_text) {
+    if (o.in_order)
+      throw Error(ErrorCode::usage, "--in-order is for --model FOLDER; other models read at random places");
     fill_in_text(o);
     setting.text = load_text(o.text, *o.length);
   } else {
@@ -177,7 +196,7 @@ void load_other(const std::string& name, const RunOptions& o, Setting& setting) 
   } else {
     DataRequest request = request_of(name, o);
     request.like = &*setting.data;
-    setting.data = load_data(request);
+    setting.data = o.is_text ? load_token_blocks(name, request) : load_data(request);
   }
 }
 
@@ -185,7 +204,11 @@ void make(const RunOptions& o, Setting& setting) {
   if (o.threads) core::set_num_threads(static_cast<int>(*o.threads));
   choose_devices(o.devices);
   core::manual_seed(static_cast<std::uint64_t>(*o.seed));
-  setting.task = setting.text ? make_text_task(o, *setting.text) : make_task(o, *setting.data);
+  if (setting.text) {
+    setting.task = make_text_task(o, *setting.text);
+  } else {
+    setting.task = o.is_text ? make_language_task(o, *setting.data) : make_task(o, *setting.data);
+  }
 }
 
 /// A state to go on from is there, whatever ended the run.
@@ -198,11 +221,23 @@ void outlive_readers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-int run(Trainer& trainer, const RunOptions& o, const Manners& manners) {
+/// Of a model that came from a folder; none for others.
+RunFolder::WriteFolder folder_writer(const RunOptions& o, const Setting& setting) {
+  if (!is_model_folder(o.model)) return {};
+  return [&](const core::StateDict& state, const fs::path& folder) {
+    if (const Lora* lora = setting.task->lora()) {
+      const char* task = o.is_text ? "CAUSAL_LM" : setting.data->is_text ? "SEQ_CLS" : nullptr;
+      return write_adapter_folder(*lora, o.model, task, state, folder);
+    }
+    write_model_folder(o.model, *setting.data, state, folder);
+  };
+}
+
+int run(Trainer& trainer, const RunOptions& o, const Setting& setting, const Manners& manners) {
   const auto begin = Clock::now();
   Reporter reporter(trainer, o, manners);
   std::optional<RunFolder> folder;
-  if (is_first_process()) folder.emplace(o, trainer);
+  if (is_first_process()) folder.emplace(o, trainer, folder_writer(o, setting));
   cli::InterruptGuard guard;
   Stop stop = Stop::done;
   try {
@@ -260,6 +295,8 @@ int dry_run(const RunOptions& o, Setting& setting) {
   }
   make(measured, setting);
   std::cout << setting.about() << '\n' << run_line(shown, *setting.task) << '\n';
+  if (const std::string head = setting.about_head(o); !head.empty()) std::cout << head << '\n';
+  if (setting.task->lora() != nullptr) std::cout << about_lora(*setting.task->lora()) << '\n';
   const Memory memory = measure_step(*setting.task, o);
   std::cout << describe(*setting.task, o, memory);
   if (setting.data) std::cout << "data           " << core::format_size(setting.data->bytes()) << " in memory\n";
@@ -270,9 +307,13 @@ int dry_run(const RunOptions& o, Setting& setting) {
 /// The folder of the run that a file of it lies in.
 std::string folder_of(const std::string& file) {
   if (file.empty()) throw Error(ErrorCode::usage, "CHECKPOINT is empty: weights or state of a run, or its folder");
-  if (fs::is_directory(file)) return file;
   if (!fs::exists(file)) throw Error(ErrorCode::io, file + ": no such file or folder");
-  const fs::path parent = fs::path(file).parent_path();
+  const fs::path named = fs::path(file) / "";  // so that a folder is its own parent
+  fs::path parent = fs::is_directory(file) ? named.parent_path() : fs::path(file).parent_path();
+  const bool is_best = parent.filename() == "best" && !fs::exists(parent / "config.toml");
+  if (is_best && fs::exists(fs::absolute(parent).parent_path() / "config.toml"))
+    return fs::absolute(parent).parent_path();
+  if (fs::is_directory(file)) return file;
   return parent.empty() ? "." : parent.string();
 }
 
@@ -281,6 +322,10 @@ std::string best_weights_in(const std::string& folder) {
   for (const char* end : {"ckpt", "pth", "safetensors"}) {
     const fs::path best = fs::path(folder) / ("best." + std::string(end));
     if (fs::exists(best)) return best.string();
+  }
+  for (const char* inside :
+       {"best/model.safetensors", "best/adapter_model.safetensors", "model.safetensors", "adapter_model.safetensors"}) {
+    if (fs::exists(fs::path(folder) / inside)) return (fs::path(folder) / inside).string();
   }
   return "";
 }
@@ -293,9 +338,17 @@ std::string weights_file(const std::string& file) {
   return best;
 }
 
-void load_weights(core::Module& model, const std::string& file) {
+void load_weights(core::Module& model, const std::string& file, const RunOptions& o) {
   const ckpt::Checkpoint checkpoint = ckpt::open(file);
   const bool is_state = checkpoint.root.find("model") != nullptr;
+  if (auto* lora = dynamic_cast<Lora*>(&model); lora != nullptr && !is_state) {
+    lora->load_peft(ckpt::load(file));
+    return;
+  }
+  if (!is_state && is_model_folder(o.model)) {  // which may leave out what is one tensor with another
+    zoo::load_into(model, fs::path(o.model).filename().string(), file);
+    return;
+  }
   try {
     ckpt::load_into(model, checkpoint, {.map_location = "cpu", .path = is_state ? "model" : ""});
   } catch (const Error& error) {
@@ -347,8 +400,10 @@ int learn(const LearnRequest& request) {
   Reporter reporter(trainer, o, request.manners);
   reporter.say(setting.about());
   reporter.say(run_line(o, *setting.task));
+  if (const std::string head = setting.about_head(o); !head.empty()) reporter.say(head);
+  if (setting.task->lora() != nullptr) reporter.say(about_lora(*setting.task->lora()));
   if (has_several_processes()) reporter.say(processes_line(o));
-  return run(trainer, o, request.manners);
+  return run(trainer, o, setting, request.manners);
 }
 
 int resume(const std::string& folder, const RunOptions& given, const Manners& manners) {
@@ -382,7 +437,7 @@ int resume(const std::string& folder, const RunOptions& given, const Manners& ma
   if (const std::string plan = plan_from_here(trainer, o); !plan.empty()) reporter.say(plan);
   wait_for_processes();  // all have read before the first one takes old states away
   if (is_first_process() && trainer.epoch() < *o.epochs && to_toml(kept) != config) write_config(folder, kept);
-  return run(trainer, o, manners);
+  return run(trainer, o, setting, manners);
 }
 
 int evaluate(const std::string& file, const std::string& data, const Manners& manners) {
@@ -392,7 +447,7 @@ int evaluate(const std::string& file, const std::string& data, const Manners& ma
   load(o, setting);
   if (!data.empty()) load_other(data, o, setting);
   make(o, setting);
-  load_weights(setting.task->model(), weights);
+  load_weights(setting.task->model(), weights, o);
   const std::optional<Evaluation> result = setting.task->evaluate();
   if (!result) throw Error(ErrorCode::usage, "there are no rows to test on");
   if (manners.json) {
@@ -413,10 +468,19 @@ int generate_text(const std::string& file, const GenerateOptions& options, std::
   RunOptions o = options_of_run(folder);
   if (!o.is_text)
     throw Error(ErrorCode::usage, file + ": this model classifies; only those of `train text` continue a text");
+  if (is_model_folder(o.model)) {
+    const std::string best = (fs::path(folder) / "best").string();
+    throw Error(
+        ErrorCode::usage,
+        file + ": its model is one of tokens; " +
+            (o.lora ? "`ckpt lora merge " + o.model + " " + best + " -o model.safetensors` gives weights with " +
+                          "which, in a copy of that folder, `ckpt zoo run COPY --prompt TEXT` goes on from a text"
+                    : "`ckpt zoo run " + best + " --prompt TEXT` goes on from a text"));
+  }
   const core::ByteVector bytes = ckpt::read_all(*ckpt::open_file(fs::path(folder) / "symbols.txt"));
   const Symbols symbols(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   const auto model = make_text_model(o, symbols.count());
-  load_weights(*model, weights);
+  load_weights(*model, weights, o);
   core::manual_seed(seed);
   std::cout << generate(*model, symbols, options) << '\n';
   return 0;

@@ -137,10 +137,81 @@ double value_of(const Numbered& row, std::size_t column, const Table& table) {
                      (is_decimal ? " is not a number: write decimals with a point" : " is not a number"));
 }
 
-Table parse(std::string_view text, const TableOptions& options) {
-  if (text.find('\0') != std::string_view::npos) {
-    throw Error(ErrorCode::corrupt, "is not text: has a byte 0, as text in UTF-16 has");
+void check_is_text(std::string_view text) {
+  if (text.find('\0') == std::string_view::npos) return;
+  throw Error(ErrorCode::corrupt, "is not text: has a byte 0, as text in UTF-16 has");
+}
+
+/// Rows with quotes as spreadsheets write them (RFC 4180).
+class RecordReader {
+ public:
+  explicit RecordReader(std::string_view text)
+      : text_(text), separator_(separator_of(text.substr(0, text.find('\n')))) {}
+
+  std::vector<Record> read() {
+    std::vector<Record> records;
+    while (at_ < text_.size()) {
+      Record record = next();
+      const bool is_blank = record.fields.size() == 1 && trimmed(record.fields[0]).empty();
+      if (!is_blank) records.push_back(std::move(record));
+    }
+    return records;
   }
+
+ private:
+  Record next() {
+    Record record{.line = line_, .fields = {}};
+    do {
+      record.fields.push_back(at_ < text_.size() && text_[at_] == '"' ? quoted() : bare());
+    } while (at_ < text_.size() && text_[at_++] == separator_);
+    ++line_;
+    return record;
+  }
+  /// Up to a separator or the end of the line, which stays.
+  std::string bare() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] != separator_ && text_[at_] != '\n') ++at_;
+    std::string field(text_.substr(begin, at_ - begin));
+    if (!field.empty() && field.back() == '\r') field.pop_back();
+    return field;
+  }
+  std::string quoted() {
+    const std::size_t begins = line_;
+    std::string field;
+    for (++at_; at_ < text_.size(); ++at_) {
+      const bool doubled = text_.substr(at_, 2) == "\"\"";
+      if (text_[at_] == '"' && !doubled) return ++at_, field + bare();
+      if (doubled) ++at_;
+      if (text_[at_] == '\n') ++line_;
+      field += text_[at_];
+    }
+    fail(begins, "a quote begins here and has no end");
+  }
+
+  std::string_view text_;
+  char separator_;
+  std::size_t at_ = 0, line_ = 1;
+};
+
+std::vector<Record> parse_records(std::string_view text) {
+  check_is_text(text);
+  if (!core::is_utf8(text)) throw Error(ErrorCode::corrupt, "the text is not UTF-8");
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  std::vector<Record> records = RecordReader(text).read();
+  if (records.size() < 2) {
+    throw Error(ErrorCode::corrupt, records.empty() ? "holds no row" : "holds a line of names and no row");
+  }
+  for (const Record& record : records) {
+    const std::size_t wanted = records.front().fields.size(), there = record.fields.size();
+    if (there == wanted) continue;
+    fail(record.line, std::to_string(there) + (there == 1 ? " field" : " fields") + " where the line of names has " +
+                          std::to_string(wanted));
+  }
+  return records;
+}
+
+Table parse(std::string_view text, const TableOptions& options) {
+  check_is_text(text);
   std::vector<Numbered> rows = rows_of(text, options.skip.value_or(0));
   Table table;
   table.names = options.names;
@@ -171,6 +242,13 @@ Table read_table(const std::filesystem::path& path, const TableOptions& options)
   return core::with_context(path.string(), [&] {
     const core::ByteVector bytes = zoo::read_unpacked(path);
     return parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options);
+  });
+}
+
+std::vector<Record> read_records(const std::filesystem::path& path) {
+  return core::with_context(path.string(), [&] {
+    const core::ByteVector bytes = zoo::read_unpacked(path);
+    return parse_records({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   });
 }
 

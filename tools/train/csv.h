@@ -31,4 +31,14 @@ struct TableOptions {
 /// that is not finite in a column of numbers.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
+/// One row of any text.
+struct Record {
+  std::size_t line = 0;  ///< from 1, where it begins
+  std::vector<std::string> fields;
+};
+/// Rows of texts, the first of them the names of the columns: fields between commas, semicolons or tabs (the one that
+/// the first line has), in quotes where they hold those or ends of lines, a quote in them doubled. Errors: Error(io);
+/// Error(corrupt) naming file and line for text that is not UTF-8, a quote without an end and a row of another length.
+std::vector<Record> read_records(const std::filesystem::path& path);
+
 }  // namespace train

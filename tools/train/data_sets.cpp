@@ -16,7 +16,9 @@
 #include "libcore/tensor/tensor.h"
 #include "tools/support/suggest.h"
 #include "tools/train/csv.h"
+#include "tools/train/hub_model.h"
 #include "tools/train/image_folder.h"
+#include "tools/train/text_rows.h"
 #include "zoo/data/idx.h"
 
 namespace train {
@@ -448,7 +450,7 @@ void check_test_rows(const DataSet& data) {
   if (data.test.empty()) return;
   const core::Shape row = shape_of_row(data.train), test = shape_of_row(data.test);
   const core::DType learnt = data.train.inputs.dtype(), tested = data.test.inputs.dtype();
-  if (row != test || learnt != tested) {
+  if ((row != test && !data.is_text) || learnt != tested) {
     throw Error(ErrorCode::corrupt, data.source + ": rows to test on are " + std::string(core::name(tested)) + " " +
                                         core::to_list(test) + " where those to learn from are " +
                                         std::string(core::name(learnt)) + " " + core::to_list(row));
@@ -462,6 +464,26 @@ void check_test_rows(const DataSet& data) {
 }
 
 DataSet load_path(const fs::path& path, const DataRequest& request) {
+  const bool has_folder = is_model_folder(request.model);
+  if (has_folder && !request.kind.empty() && request.kind != "classes") {
+    throw Error(ErrorCode::usage,
+                "--kind " + request.kind + ": the model of a folder tells classes apart; leave --kind out");
+  }
+  const bool reads_texts = has_folder && classifier_family(request.model).input == zoo::Input::tokens;
+  if (reads_texts && fs::is_directory(path)) {
+    throw Error(ErrorCode::usage, path.string() + ": is a folder, and " + request.model +
+                                      " reads texts: a CSV file with a column of them and one of classes");
+  }
+  if (reads_texts) {
+    require_no("scale", request.scale, "texts");
+    DataSet data = load_text_rows(path, request);
+    split_again(data, request);
+    return data;
+  }
+  if (has_folder && !fs::is_directory(path)) {
+    throw Error(ErrorCode::usage, path.string() + ": is a file, and " + request.model +
+                                      " takes images: a folder of folders of them, one per class");
+  }
   if (!fs::is_directory(path)) return load_csv(path, request);
   require_no("target", request.target, "a folder");
   require_no("scale", request.scale, "a folder");

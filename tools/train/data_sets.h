@@ -45,6 +45,9 @@ struct DataSet {
   /// Shape of one row.
   core::Shape row() const;
   bool is_image() const { return row().size() == 3; }
+  /// Rows are numbers of tokens, -1 behind the end of the shorter ones.
+  bool is_text = false;
+  std::int64_t padding = 0;  ///< the token that stands there for the model
   std::uint64_t bytes() const;
 };
 
@@ -55,6 +58,8 @@ struct DataRequest {
   std::int64_t rows = 0, test_rows = 0;
   std::string model = {};  ///< images of a folder are brought to what it wants
   std::int64_t resize = 0;
+  std::string text_column = {};
+  std::int64_t length = 0;  ///< tokens of a text at most; 0: what the model has positions for
   /// What a model has learnt that is to be tested on these data: its classes and its scale count, and where the data
   /// have no rows to test on of their own, all are.
   const DataSet* like = nullptr;

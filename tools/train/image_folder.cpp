@@ -12,6 +12,8 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
 #include "tools/support/image_file.h"
+#include "tools/train/hub_model.h"
+#include "zoo/image_processor.h"
 #include "zoo/preprocessing.h"
 
 namespace train {
@@ -80,12 +82,24 @@ Listing list_images(const fs::path& folder, const std::vector<std::string>& name
 }
 
 struct Wanted {
-  std::optional<zoo::Preprocessing> steps;  ///< none: images as they are
+  std::optional<zoo::Preprocessing> steps;       ///< none: images as they are
+  std::optional<zoo::ImageProcessor> processor;  ///< of a model's folder, in place of those
   std::int64_t channels = 3;
 };
 
+Wanted wanted_by_folder(const std::string& model, std::int64_t resize) {
+  zoo::ImageProcessor processor = zoo::folder_image_processor(model);
+  if (resize != 0) {
+    processor.height = processor.width = 0;
+    processor.shorter = processor.crop_height = processor.crop_width = resize;
+  }
+  const std::int64_t channels = processor.channels;
+  return {.steps = {}, .processor = processor, .channels = channels};
+}
+
 Wanted wanted_by(const std::string& model, std::int64_t resize, const zoo::Image& first) {
-  Wanted wanted{.steps = zoo::preprocessing(model), .channels = first.channels};
+  if (is_model_folder(model)) return wanted_by_folder(model, resize);
+  Wanted wanted{.steps = zoo::preprocessing(model), .processor = {}, .channels = first.channels};
   if (!wanted.steps && resize != 0) {
     wanted.steps = zoo::Preprocessing{.channels = first.channels, .mean = {0, 0, 0}, .std = {1, 1, 1}};
   }
@@ -95,6 +109,7 @@ Wanted wanted_by(const std::string& model, std::int64_t resize, const zoo::Image
 }
 
 zoo::Image brought_to(const Wanted& wanted, const zoo::Image& image) {
+  if (wanted.processor) return zoo::sized(image, *wanted.processor);
   if (wanted.steps) return zoo::sized(image, *wanted.steps);
   return wanted.channels == 1 ? zoo::to_grey(image) : zoo::to_rgb(image);
 }
@@ -162,13 +177,20 @@ DataSet load_image_folder(const fs::path& folder, const DataRequest& request) {
   if (request.like != nullptr) data.class_names = request.like->class_names;
   if (request.like == nullptr) {
     for (const fs::path& one : folders_in(train)) data.class_names.push_back(one.filename().string());
+    if (is_model_folder(request.model)) data.class_names = in_order_of_model(request.model, data.class_names);
   }
   data.classes = static_cast<std::int64_t>(data.class_names.size());
   const Listing listing = list_images(train, data.class_names);
   const zoo::Image first = read_image(listing.files.front());
   data.preset = {first.channels == 1 ? "lenet5" : "resnet18", 64, 10, 32, "adam", 0.001};
+  if (is_model_folder(request.model)) data.preset = kFineTuning;
   const Wanted wanted = wanted_by(request.model.empty() ? data.preset.model : request.model, request.resize, first);
   data.divisor = 255;
+  if (wanted.processor) {
+    data.divisor = 1 / wanted.processor->scale;
+    data.mean = by_channel(wanted.processor->mean, wanted.channels);
+    data.deviation = by_channel(wanted.processor->std, wanted.channels);
+  }
   if (wanted.steps) {
     data.mean = by_channel(wanted.steps->mean, wanted.channels);
     data.deviation = by_channel(wanted.steps->std, wanted.channels);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
@@ -9,6 +10,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
+#include "tools/train/hub_model.h"
 #include "tools/train/task.h"
 #include "zoo/capsnet.h"
 #include "zoo/mlp.h"
@@ -78,6 +80,28 @@ void check_fits(core::Module& model, const RunOptions& o, const DataSet& data) {
                                     "); another size may do: --resize 32, 64, 224 or 299");
 }
 
+/// The classifier of a folder, whose head alone learns where that was asked for.
+Made make_folder_model(const RunOptions& o, const DataSet& data) {
+  const bool reads_texts = classifier_family(o.model).input == zoo::Input::tokens;
+  if (data.is_text != reads_texts || (!data.is_text && !data.is_image())) {
+    throw Error(ErrorCode::usage, o.model + " takes " + (reads_texts ? "texts" : "images") + ", and " + data.name +
+                                      " holds " + (data.is_image() ? "images" : "numbers"));
+  }
+  if (data.classes == 0)
+    throw Error(ErrorCode::usage, o.model + " tells classes apart; for values there are mlp and linear");
+  Made made = load_classifier(o.model, data);
+  if (!data.is_text) check_fits(*made, o, data);
+  made->train();
+  if (o.freeze) freeze_all_but_head(*made);
+  return made;
+}
+
+/// A folder may be called as a model of the zoo is: "gpt2".
+std::string or_the_folder(const std::string& model) {
+  std::error_code error;  // what cannot be looked into is no folder
+  return std::filesystem::is_directory(model, error) ? "; the folder of that name is ./" + model : "";
+}
+
 core::Device named_device(std::string_view name) {
   std::optional<core::Device> device;
   try {
@@ -104,6 +128,10 @@ bool classifies_images(const zoo::Model& model) {
 }
 
 void check_learns_rows(const std::string& model) {
+  if (is_model_folder(model)) {
+    classifier_family(model);
+    return;
+  }
   if (model.empty() || model == "linear") return;
   if (model == "char_lstm" || model == "nanogpt") {
     throw Error(ErrorCode::usage, model + " continues texts: train text --text FILE --model " + model);
@@ -111,10 +139,12 @@ void check_learns_rows(const std::string& model) {
   const zoo::Model* known = zoo::find(model);
   if (known == nullptr) zoo::make(model);  // says that there is none, and which names are near
   if (classifies_images(*known)) return;
-  throw Error(ErrorCode::usage, model + " classifies no images; `train list` names those that do");
+  throw Error(ErrorCode::usage,
+              model + " classifies no images; `train list` names those that do" + or_the_folder(model));
 }
 
 std::shared_ptr<core::Module> make_model(const RunOptions& o, const DataSet& data) {
+  if (is_model_folder(o.model)) return make_folder_model(o, data);
   const core::Shape row = data.row();
   const std::int64_t outputs = data.classes > 0 ? data.classes : 1;
   std::int64_t inputs = size_of_row(data);
@@ -144,7 +174,8 @@ std::shared_ptr<core::Module> make_text_model(const RunOptions& o, std::int64_t 
                                                               .n_embd = o.width.value(),
                                                               .dropout = o.dropout.value()});
   }
-  throw Error(ErrorCode::usage, core::quote(o.model) + " continues no texts; there are char_lstm and nanogpt");
+  throw Error(ErrorCode::usage,
+              core::quote(o.model) + " continues no texts; there are char_lstm and nanogpt" + or_the_folder(o.model));
 }
 
 std::vector<core::Device> choose_devices(const std::string& text) {

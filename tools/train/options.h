@@ -16,11 +16,12 @@ struct RunOptions {
   bool is_text = false;  ///< characters of a text instead of rows with a target
 
   // Rows with a target.
-  std::string data;    ///< name of a data set, or a folder or file
-  std::string kind;    ///< classes or values
-  std::string target;  ///< column of a table, by name or by number from 0; the last
-  std::string split;   ///< none, every:N, last:N
-  std::string scale;   ///< none, standard
+  std::string data;         ///< name of a data set, or a folder or file
+  std::string kind;         ///< classes or values
+  std::string target;       ///< column of a table, by name or by number from 0; the last
+  std::string text_column;  ///< of a CSV file of texts
+  std::string split;        ///< none, every:N, last:N
+  std::string scale;        ///< none, standard
   std::optional<std::int64_t> rows, test_rows, resize;
   bool in_order = false;
 
@@ -31,6 +32,10 @@ struct RunOptions {
   std::string model;
   std::optional<std::int64_t> hidden, channels, types, layers, heads, width;
   std::optional<double> dropout;
+  std::optional<std::int64_t> lora;  ///< rank
+  std::optional<double> lora_alpha;
+  std::string lora_targets;
+  bool freeze = false;  ///< of a folder's model only the head learns
 
   std::optional<std::int64_t> epochs, batch;
   std::string optimizer;
@@ -43,6 +48,8 @@ struct RunOptions {
   std::optional<double> clip;
   std::optional<std::int64_t> early_stop;
   std::optional<double> min_delta;
+
+  std::string amp;  ///< bf16 or f16: mixed precision
 
   std::optional<std::int64_t> seed, threads;
   std::string devices;
@@ -62,6 +69,7 @@ struct Field {
   const char* group;
   const char* help;
   std::variant<std::string*, std::optional<std::int64_t>*, std::optional<double>*, bool*> value;
+  const char* alone = nullptr;  ///< what the option means on a command line without a value, where it may stand so
 };
 
 /// All of them, in the order of the help.

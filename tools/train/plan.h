@@ -11,6 +11,8 @@ namespace train {
 /// Sets what the user left open. Errors: Error(usage) for numbers out of range and for options that do not go together.
 void fill_in(RunOptions& o, const DataSet& data);
 void fill_in_text(RunOptions& o);
+/// For a folder's model that learns to continue a text.
+void fill_in_language(RunOptions& o);
 
 /// "fashion_mnist: 60,000 rows to learn from, 10,000 to test on, [1, 28, 28] each, 10 classes".
 std::string data_line(const DataSet& data);

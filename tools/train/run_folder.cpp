@@ -24,10 +24,9 @@ namespace fs = std::filesystem;
 constexpr const char* kStepsHead = "step,epoch,lr,loss\n";
 constexpr const char* kEpochsHead = "epoch,step,lr,train_loss,train_accuracy,test_loss,test_accuracy\n";
 
-void write_text(const fs::path& path, const std::string& text) {
-  ckpt::AtomicFile file(path, {.durable = false});
-  file.write(core::as_bytes(text));
-  file.commit();
+/// Of a folder's model the folder's name.
+std::string model_name(const RunOptions& o) {
+  return fs::path(o.model).filename().string();
 }
 
 std::string optional_text(std::optional<double> value) {
@@ -79,6 +78,12 @@ bool is_state(const fs::path& path) {
 
 }  // namespace
 
+void write_text(const fs::path& path, const std::string& text) {
+  ckpt::AtomicFile file(path, {.durable = false});
+  file.write(core::as_bytes(text));
+  file.commit();
+}
+
 /// A file that grows line by line.
 class RunFolder::Csv {
  public:
@@ -113,6 +118,9 @@ class RunFolder::Csv {
 void begin_run(const RunOptions& o, const RunNames& names, bool overwrite) {
   const fs::path folder = o.out;
   std::error_code error;  // a folder that cannot be looked into is refused where it is written to
+  if (fs::equivalent(o.model, folder / "best", error)) {
+    throw Error(ErrorCode::usage, "--out " + o.out + ": its best/ is the model that learns on; choose another --out");
+  }
   if (fs::exists(folder / "config.toml", error) || !states_in(folder).empty()) {
     if (!overwrite) {
       throw Error(ErrorCode::usage, o.out + ": holds a run already; go on with it by `train resume " + o.out +
@@ -120,6 +128,7 @@ void begin_run(const RunOptions& o, const RunNames& names, bool overwrite) {
     }
     for (const fs::path& state : states_in(folder)) fs::remove(state);
     for (const char* format : {"ckpt", "pth", "safetensors"}) fs::remove(folder / ("best." + std::string(format)));
+    fs::remove_all(folder / "best", error);
   }
   fs::create_directories(folder, error);
   if (error) throw Error(ErrorCode::io, o.out + ": " + error.message());
@@ -167,13 +176,14 @@ fs::path resume_newest(Trainer& trainer, const fs::path& folder, const std::func
   return {};
 }
 
-RunFolder::RunFolder(const RunOptions& o, const Trainer& trainer)
+RunFolder::RunFolder(const RunOptions& o, const Trainer& trainer, WriteFolder write_folder)
     : trainer_(trainer),
       folder_(o.out),
+      write_folder_(std::move(write_folder)),
       state_format_(o.state_format),
       keep_(*o.keep),
       save_every_(*o.save_every),
-      title_(o.model + " on " + fs::path(o.is_text ? o.text : o.data).filename().string()),
+      title_(model_name(o) + " on " + fs::path(o.is_text ? o.text : o.data).filename().string()),
       steps_(std::make_unique<Csv>(folder_ / "steps.csv", all_steps(trainer))),
       epochs_(std::make_unique<Csv>(folder_ / "epochs.csv", all_epochs(trainer))),
       saved_best_(trainer.best_epoch()) {
@@ -220,7 +230,13 @@ void RunFolder::save() {
   steps_->flush();
   epochs_->flush();
   if (trainer_.best_epoch() != saved_best_) {
-    for (const std::string& format : formats_) ckpt::save(trainer_.best_state(), folder_ / ("best." + format));
+    for (const std::string& format : formats_) {
+      if (format == "folder") {
+        write_folder_(trainer_.best_state(), folder_ / "best");
+      } else {
+        ckpt::save(trainer_.best_state(), folder_ / ("best." + format));
+      }
+    }
     saved_best_ = trainer_.best_epoch();
   }
   char name[64];

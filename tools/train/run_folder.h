@@ -20,9 +20,11 @@ struct RunNames {
   std::string classes;  ///< one a line
 };
 /// Makes the folder and writes its config and names. Errors: Error(usage) when a run lies there already and `overwrite`
-/// is false (with it, that run is removed); Error(io).
+/// is false (with it, that run is removed), and when the model that learns on lies where the best one goes; Error(io).
 void begin_run(const RunOptions& o, const RunNames& names, bool overwrite);
 
+/// Writes a file, whole or not at all. Errors: Error(io).
+void write_text(const std::filesystem::path& path, const std::string& text);
 /// Writes the config anew.
 void write_config(const std::filesystem::path& folder, const RunOptions& o);
 
@@ -35,8 +37,10 @@ std::filesystem::path resume_newest(Trainer& trainer, const std::filesystem::pat
 
 class RunFolder {
  public:
+  /// `write_folder` writes the best weights as a folder, which --format may ask for.
+  using WriteFolder = std::function<void(const core::StateDict& state, const std::filesystem::path& folder)>;
   /// Writes the curve so far anew. Errors of all members: Error(io).
-  RunFolder(const RunOptions& o, const Trainer& trainer);
+  RunFolder(const RunOptions& o, const Trainer& trainer, WriteFolder write_folder = {});
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -60,6 +64,7 @@ class RunFolder {
   const Trainer& trainer_;
   std::filesystem::path folder_;
   std::vector<std::string> formats_;
+  WriteFolder write_folder_;
   std::string state_format_;
   std::int64_t keep_;
   double save_every_;

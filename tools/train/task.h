@@ -15,6 +15,7 @@
 #include "libcore/base/device.h"
 #include "libcore/module/module.h"
 #include "tools/train/data_sets.h"
+#include "tools/train/lora.h"
 #include "tools/train/options.h"
 #include "tools/train/text_data.h"
 #include "zoo/zoo.h"
@@ -44,6 +45,8 @@ class Task {
   virtual core::Module& module() = 0;
   /// The model itself.
   virtual core::Module& model() = 0;
+  /// What learns beside a model that stays as it is; none where the model itself learns.
+  virtual const Lora* lora() const { return nullptr; }
   /// Batches an epoch has.
   virtual std::int64_t steps() const = 0;
   /// Draws the order of an epoch from the default generator of the CPU.
@@ -58,6 +61,10 @@ class Task {
  protected:
   Task() = default;
 };
+
+/// The loss of the batch, in mixed precision where the options ask for it: on the CPU by the lists of operations that
+/// PyTorch has for the CPU, elsewhere by those for CUDA. Errors: those of Task::forward().
+Outcome forward(Task& task, const RunOptions& o);
 
 /// Where the model goes: none for the CPU without DataParallel. "cpu"; "all"; "2"; "cuda:1,cuda:0"; "": all there are.
 /// A number of devices that are not there makes logical devices on host memory. Errors: Error(usage) for anything else;
@@ -77,6 +84,8 @@ std::shared_ptr<core::Module> make_text_model(const RunOptions& options, std::in
 
 /// REQUIRES: options that fill_in() completed; `data` outlives the task.
 std::unique_ptr<Task> make_task(const RunOptions& options, const DataSet& data);
+/// Blocks of tokens, of which the folder's model is to say each by those before it.
+std::unique_ptr<Task> make_language_task(const RunOptions& options, const DataSet& data);
 /// Gives the beginnings of the rows of a batch of the `step`-th call (from 1), below `limit`.
 using Offsets = std::function<std::vector<std::int64_t>(std::int64_t step, std::int64_t limit)>;
 /// Without `offsets` they are drawn from the default generator.

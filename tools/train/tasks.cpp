@@ -1,23 +1,29 @@
 #include <algorithm>
 #include <numeric>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/data/loader.h"
 #include "libcore/dist/distributed_data_parallel.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/copy.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/resize.h"
 #include "libcore/parallel/data_parallel.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/generator.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
+#include "tools/train/hub_model.h"
 #include "tools/train/processes.h"
 #include "tools/train/task.h"
 #include "zoo/capsnet.h"
 #include "zoo/googlenet.h"
 #include "zoo/inception.h"
+#include "zoo/text_classifier.h"
 
 namespace train {
 namespace {
@@ -117,6 +123,7 @@ class RowTask : public Task {
   RowTask(std::shared_ptr<M> model, const RunOptions& o, const DataSet& data)
       : net_(std::move(model), choose_devices(o.devices)),
         is_classes_(data.classes > 0),
+        evaluation_batch_(is_model_folder(o.model) ? std::max<std::int64_t>(1, *o.batch) : kEvaluationBatch),
         train_(data.train, data, o.resize.value_or(0)),
         test_(data.test, data, o.resize.value_or(0)),
         sampler_(share_of(train_.size(), !o.in_order)),
@@ -124,10 +131,13 @@ class RowTask : public Task {
                          .shuffle = !o.in_order && !sampler_,
                          .sampler = sampler_}) {}
 
-  core::Module& module() override { return net_.module(); }
-  core::Module& model() override { return net_.model(); }
+  core::Module& module() override { return lora_ ? *lora_ : net_.module(); }
+  core::Module& model() override { return lora_ ? static_cast<core::Module&>(*lora_) : net_.model(); }
+  const Lora* lora() const override { return lora_.get(); }
   std::int64_t steps() const override { return loader_.size(); }
   void begin_epoch() override {
+    net_.module().train();
+    if (lora_) keep_statistics(net_.module());  // which no adapter holds
     if (sampler_) sampler_->set_epoch(shared_number(core::randint(std::int64_t{1} << 40, {1}).item<std::int64_t>()));
     batch_.emplace(loader_.begin());
     is_first_ = true;
@@ -146,8 +156,8 @@ class RowTask : public Task {
     core::NoGradGuard no_grad;
     net_.module().eval();
     Evaluation sum{.loss = 0, .accuracy = {}, .right = 0, .rows = test_.size()};
-    for (std::int64_t begin = 0; begin < test_.size(); begin += kEvaluationBatch) {
-      auto [x, y] = test_.slice(begin, std::min(begin + kEvaluationBatch, test_.size()));
+    for (std::int64_t begin = 0; begin < test_.size(); begin += evaluation_batch_) {
+      auto [x, y] = test_.slice(begin, std::min(begin + evaluation_batch_, test_.size()));
       const Outcome part = look(x.to(net_.device()), y.to(net_.device()));
       sum.loss += part.loss.template item<double>() / static_cast<double>(test_.size());
       if (part.right.defined()) sum.right += part.right.template item<std::int64_t>();
@@ -155,6 +165,18 @@ class RowTask : public Task {
     net_.module().train();
     if (is_classes_) sum.accuracy = static_cast<double>(sum.right) / static_cast<double>(sum.rows);
     return sum;
+  }
+
+  /// Factors learn in place of the model.
+  void learn_factors(const RunOptions& o) {
+    if (!o.lora) return;
+    if (has_several_processes() || choose_devices(o.devices).size() > 1) {
+      throw core::Error(core::ErrorCode::usage, "--lora is for one process and one device: --devices 1");
+    }
+    LoraOptions options = lora_options(o);
+    if (is_classes_) options.learn_too = head_of(net_.model());
+    core::manual_seed(static_cast<std::uint64_t>(*o.seed));  // so that they are PEFT's of that seed
+    lora_ = std::make_shared<Lora>(net_.model(), std::move(options));
   }
 
  protected:
@@ -172,6 +194,8 @@ class RowTask : public Task {
     return std::make_shared<core::DistributedSampler>(rows, core::DistributedSamplerOptions{.shuffle = shuffles});
   }
 
+  std::shared_ptr<Lora> lora_;
+  std::int64_t evaluation_batch_;  ///< rows
   Batches train_, test_;
   std::shared_ptr<core::DistributedSampler> sampler_;
   core::DataLoader<Batches> loader_;
@@ -219,6 +243,49 @@ class CapsuleTask final : public RowTask<zoo::CapsNet> {
   Outcome look(const Tensor& x, const Tensor& y) override {
     const std::tuple<Tensor, Tensor> out = net_(x);
     return {zoo::capsule_loss(out, x, y) * static_cast<double>(x.size(0)), count_right(std::get<0>(out), y), x.size(0)};
+  }
+};
+
+/// Texts with a class, padded to the longest of a batch. One device: its model takes two tensors, tokens and mask.
+class TextRowTask final : public RowTask<core::Module> {
+ public:
+  TextRowTask(std::shared_ptr<core::Module> model, const RunOptions& o, const DataSet& data)
+      : RowTask(std::move(model), o, data), padding_(data.padding) {
+    if (has_several_processes() || choose_devices(o.devices).size() > 1) {
+      throw core::Error(core::ErrorCode::usage,
+                        "texts with classes are learnt by one process on one device: --devices 1");
+    }
+  }
+
+ private:
+  Outcome outcome(const Tensor& x, const Tensor& y, core::Reduction reduction) {  // (n, t)
+    const Tensor there = core::ge(x, core::Scalar(0)).to(core::DType::i64);
+    const auto longest = there.sum({1}).max().item<std::int64_t>();
+    const Tensor mask = there.slice(1, 0, longest);
+    const Tensor tokens = core::masked_fill(x.slice(1, 0, longest), mask.eq(core::Scalar(0)), padding_);
+    const Tensor out = dynamic_cast<zoo::TextClassifier&>(net_.model()).classified(tokens, mask);
+    return {core::cross_entropy(out, y, {.reduction = reduction}), count_right(out, y), x.size(0)};
+  }
+  Outcome learn(const Tensor& x, const Tensor& y) override { return outcome(x, y, core::Reduction::mean); }
+  Outcome look(const Tensor& x, const Tensor& y) override { return outcome(x, y, core::Reduction::sum); }
+
+  std::int64_t padding_;
+};
+
+/// Blocks of tokens: each is said by those before it.
+class LanguageTask final : public RowTask<core::Module> {
+  using RowTask::RowTask;
+  Outcome outcome(const Tensor& x) {  // (n, t)
+    const std::int64_t last = x.size(1) - 1;
+    const Tensor logits = net_(x.slice(1, 0, last));  // (n, t - 1, tokens)
+    return {
+        core::cross_entropy(logits.reshape({-1, logits.size(2)}), x.slice(1, 1, last + 1).flatten()), {}, x.size(0)};
+  }
+  Outcome learn(const Tensor& x, const Tensor&) override { return outcome(x); }
+  Outcome look(const Tensor& x, const Tensor&) override {
+    Outcome mean = outcome(x);
+    mean.loss = mean.loss * static_cast<double>(x.size(0));
+    return mean;
   }
 };
 
@@ -294,10 +361,27 @@ class TextTask final : public Task {
   Tensor x_, y_;
 };
 
+template <class Task>
+std::unique_ptr<Task> with_factors(std::shared_ptr<core::Module> model, const RunOptions& o, const DataSet& data) {
+  auto task = std::make_unique<Task>(std::move(model), o, data);
+  task->learn_factors(o);
+  return task;
+}
+
 }  // namespace
+
+Outcome forward(Task& task, const RunOptions& o) {
+  if (o.amp.empty()) return task.forward();
+  const bool is_on_cpu = task.module().parameters().front().device().is_cpu();
+  const core::autocast mixed(is_on_cpu ? "cpu" : "cuda",
+                             {.dtype = o.amp == "f16" ? core::DType::f16 : core::DType::bf16});
+  return task.forward();
+}
 
 std::unique_ptr<Task> make_task(const RunOptions& options, const DataSet& data) {
   std::shared_ptr<core::Module> model = make_model(options, data);
+  if (data.is_text) return with_factors<TextRowTask>(std::move(model), options, data);
+  if (is_model_folder(options.model)) return with_factors<PlainTask>(std::move(model), options, data);
   if (auto capsules = std::dynamic_pointer_cast<zoo::CapsNet>(model)) {
     return std::make_unique<CapsuleTask>(std::move(capsules), options, data);
   }
@@ -308,6 +392,10 @@ std::unique_ptr<Task> make_task(const RunOptions& options, const DataSet& data) 
     return std::make_unique<HeadsTask<zoo::Inception3, 40>>(std::move(net), options, data);
   }
   return std::make_unique<PlainTask>(std::move(model), options, data);
+}
+
+std::unique_ptr<Task> make_language_task(const RunOptions& options, const DataSet& data) {
+  return with_factors<LanguageTask>(load_decoder(options.model), options, data);
 }
 
 std::unique_ptr<Task> make_text_task(const RunOptions& options, const TextData& text, Offsets offsets) {

@@ -108,14 +108,24 @@ std::int64_t integer_in(const Value& extra, const char* key) {
   return part(extra, key, Value::Kind::integer).as_integer();
 }
 
+std::vector<Tensor> that_learn(std::vector<Tensor> parameters) {
+  std::erase_if(parameters, [](const Tensor& parameter) { return !parameter.requires_grad(); });
+  return parameters;
+}
+
 }  // namespace
 
 Trainer::Trainer(Task& task, const RunOptions& o)
     : task_(task),
       options_(o),
-      params_(task.module().parameters()),
+      params_(that_learn(task.module().parameters())),
       optimizer_(make_optimizer(params_, o)),
-      schedule_(*optimizer_, o, task.steps()) {}
+      scaler_(o.amp == "f16" ? std::make_unique<core::GradScaler>(params_.front().device().is_cpu() ? "cpu" : "cuda")
+                             : nullptr),
+      schedule_(*optimizer_, o, task.steps()) {
+  // The first steps of a scaler are often left out: one without gradients, so that the schedule does not warn.
+  if (scaler_) optimizer_->step();
+}
 
 Stop Trainer::run(const Hooks& hooks) {
   task_.module().train();
@@ -136,15 +146,27 @@ Stop Trainer::run(const Hooks& hooks) {
   return epoch() < *options_.epochs ? Stop::early : Stop::done;
 }
 
+void Trainer::learn_from(const Tensor& loss) {
+  const bool clips = options_.clip.value_or(0) > 0;
+  optimizer_->zero_grad();
+  if (scaler_) {
+    scaler_->scale(loss).backward();
+    if (clips) scaler_->unscale_(*optimizer_);
+  } else {
+    loss.backward();
+  }
+  if (clips) core::clip_grad_norm_(params_, *options_.clip);
+  if (!scaler_) return optimizer_->step();
+  scaler_->step(*optimizer_);
+  scaler_->update();
+}
+
 /// False when the epoch has no more batches.
 bool Trainer::take_step(const std::function<bool()>& stop) {
   const Stopwatch watch(seconds_);
   if (!task_.next()) return false;
-  const Outcome out = task_.forward();
-  optimizer_->zero_grad();
-  out.loss.backward();
-  if (options_.clip.value_or(0) > 0) core::clip_grad_norm_(params_, *options_.clip);
-  optimizer_->step();
+  const Outcome out = forward(task_, options_);
+  learn_from(out.loss);
   is_classes_ = out.right.defined();
   const StepSums all = over_processes({.loss = static_cast<double>(out.loss.item<float>()),
                                        .right = is_classes_ ? static_cast<double>(out.right.item<std::int64_t>()) : 0,
@@ -193,6 +215,13 @@ bool Trainer::stops_early() const {
   return patience > 0 && epoch() - best_epoch_ >= patience && epoch() > 0;
 }
 
+ckpt::TrainingParts Trainer::parts() const {
+  ckpt::TrainingParts parts;
+  parts.add("model", task_.module()).add("optimizer", *optimizer_);
+  if (scaler_) parts.add("scaler", *scaler_);
+  return parts;
+}
+
 void Trainer::save(const std::filesystem::path& path) const {
   std::vector<double> history;
   for (const EpochRow& row : curve_.epochs) {
@@ -212,13 +241,11 @@ void Trainer::save(const std::filesystem::path& path) const {
   add("best_epoch", Value::integer(best_epoch_));
   add("schedule", schedule_.state());
   add("planned_epochs", Value::integer(*options_.epochs));
-  ckpt::save_training(path, task_.module(), *optimizer_,
-                      {.epoch = epoch(), .step = step(), .extra = Value::dict(std::move(extra))});
+  ckpt::save_training(path, parts(), {.epoch = epoch(), .step = step(), .extra = Value::dict(std::move(extra))});
 }
 
 void Trainer::resume(const std::filesystem::path& path) {
-  const ckpt::TrainingProgress progress =
-      ckpt::resume_training(path, task_.module(), *optimizer_, {.map_location = "cpu"});
+  const ckpt::TrainingProgress progress = ckpt::resume_training(path, parts(), {.map_location = "cpu"});
   core::with_context(path.string(), [&] {
     const Value& extra = progress.extra;
     curve_.losses = numbers_in<float>(extra, "losses");

@@ -11,6 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "libckpt/bridge/training_parts.h"
+#include "libcore/optim/grad_scaler.h"
 #include "tools/train/learning.h"
 #include "tools/train/task.h"
 
@@ -75,6 +77,9 @@ class Trainer {
   std::int64_t planned_before() const { return planned_before_; }
 
  private:
+  /// The parts of a state. REQUIRES: used before this trainer ends.
+  ckpt::TrainingParts parts() const;
+  void learn_from(const core::Tensor& loss);
   bool take_step(const std::function<bool()>& stop);
   void end_epoch();
   bool stops_early() const;
@@ -86,6 +91,7 @@ class Trainer {
   RunOptions options_;
   std::vector<core::Tensor> params_;
   std::unique_ptr<core::Optimizer> optimizer_;
+  std::unique_ptr<core::GradScaler> scaler_;  ///< with f16 alone, whose small gradients would be lost
   Schedule schedule_;
   std::int64_t planned_before_ = 0;
   Curve curve_;

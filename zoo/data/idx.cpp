@@ -80,6 +80,24 @@ IdxArray read_idx(const std::filesystem::path& path) {
   return core::with_context(path.string(), [&] { return parse_idx(read_unpacked(path)); });
 }
 
+ImageSet read_image_set(const std::filesystem::path& images, const std::filesystem::path& labels,
+                        const std::string& name) {
+  ImageSet set{read_idx(images), read_idx(labels)};
+  if (set.images.shape.size() != 3 || set.labels.shape.size() != 1 || set.images.shape[0] != set.labels.shape[0]) {
+    throw Error(ErrorCode::corrupt, images.parent_path().string() + ": images " + core::to_list(set.images.shape) +
+                                        " and labels " + core::to_list(set.labels.shape) + " do not belong together");
+  }
+  if (set.images.shape[1] != 28 || set.images.shape[2] != 28) {
+    throw Error(ErrorCode::corrupt, images.string() + ": images of " + std::to_string(set.images.shape[1]) + " x " +
+                                        std::to_string(set.images.shape[2]) + " where " + name + " has 28 x 28");
+  }
+  for (std::uint8_t label : set.labels.values) {
+    if (label < 10) continue;
+    throw Error(ErrorCode::corrupt, labels.string() + ": label " + std::to_string(label) + " where there are 0 to 9");
+  }
+  return set;
+}
+
 ImageSet fashion_mnist(const std::string& split, const std::filesystem::path& folder) {
   std::filesystem::path at = data_folder(folder);
   std::filesystem::path images = at / (split + "-images-idx3-ubyte.gz");
@@ -89,20 +107,7 @@ ImageSet fashion_mnist(const std::string& split, const std::filesystem::path& fo
                                    ": Fashion-MNIST is not there; install the Debian package "
                                    "dataset-fashion-mnist or name its folder in FASHION_MNIST_DIR");
   }
-  ImageSet set{read_idx(images), read_idx(labels)};
-  if (set.images.shape.size() != 3 || set.labels.shape.size() != 1 || set.images.shape[0] != set.labels.shape[0]) {
-    throw Error(ErrorCode::corrupt, at.string() + ": images " + core::to_list(set.images.shape) + " and labels " +
-                                        core::to_list(set.labels.shape) + " do not belong together");
-  }
-  if (set.images.shape[1] != 28 || set.images.shape[2] != 28) {
-    throw Error(ErrorCode::corrupt, images.string() + ": images of " + std::to_string(set.images.shape[1]) + " x " +
-                                        std::to_string(set.images.shape[2]) + " where Fashion-MNIST has 28 x 28");
-  }
-  for (std::uint8_t label : set.labels.values) {
-    if (label < 10) continue;
-    throw Error(ErrorCode::corrupt, labels.string() + ": label " + std::to_string(label) + " where there are 0 to 9");
-  }
-  return set;
+  return read_image_set(images, labels, "Fashion-MNIST");
 }
 
 const std::vector<std::string>& fashion_mnist_classes() {

@@ -32,6 +32,11 @@ struct ImageSet {
   IdxArray labels;  ///< (n)
 };
 
+/// Two files that belong together. `name` stands in messages: "Fashion-MNIST". Error(corrupt) naming the file unless
+/// there are as many labels from 0 to 9 as images of 28 x 28.
+ImageSet read_image_set(const std::filesystem::path& images, const std::filesystem::path& labels,
+                        const std::string& name);
+
 /// The split "train" or "t10k" of Fashion-MNIST. `folder` empty: $FASHION_MNIST_DIR, else where Debian's
 /// dataset-fashion-mnist puts it. Error(io) says which package to install when it is not there.
 ImageSet fashion_mnist(const std::string& split, const std::filesystem::path& folder = {});

@@ -1,6 +1,6 @@
 #pragma once
 // Image: 8-bit pixels, and what a model's preprocessing does to them: colours, size, the middle. Results are those of
-// Pillow 11 on the same pixels, to the bit. Thread safety: pure functions; Image is a plain value.
+// Pillow 13 on the same pixels, to the bit. Thread safety: pure functions; Image is a plain value.
 // Use: zoo::Image small = zoo::resize(image, {.width = 224, .height = 224});
 
 #include <cstdint>
@@ -32,15 +32,22 @@ Image to_grey(const Image& image);
 
 enum class Interpolation : std::uint8_t { bilinear, bicubic };
 
+/// Whose results: both multiply whole numbers, PyTorch with weights of 16 bits, which are less exact.
+enum class Resampling : std::uint8_t { pillow, torch };
+
 struct ResizeOptions {
   std::int64_t width = 0;
   std::int64_t height = 0;
   Interpolation interpolation = Interpolation::bilinear;
+  Resampling resampling = Resampling::pillow;
+  bool antialias = true;  ///< false, as PyTorch can: two (bilinear) or four pixels, however much the image shrinks
 };
 
-/// Antialiased: the filter grows with the factor by which the image shrinks. Columns first, rounded to 8 bits between
-/// the two passes. REQUIRES: width and height of at least 1.
-/// Source: the resampling of Pillow's Image.resize; bicubic with a = -0.5 (Keys 1981).
+/// Antialiased: the filter grows with the factor by which the image shrinks. Columns first, or rows where Pillow takes
+/// them first (more than twice as many rows go as columns), rounded to 8 bits between the two passes.
+/// Errors: those of make_image(), for the size and for those between the passes.
+/// Source: the resampling of Pillow's Image.resize, bicubic with a = -0.5 (Keys 1981); that of PyTorch's interpolate()
+/// for bytes on a CPU with AVX2, bicubic without antialiasing with a = -0.75.
 Image resize(const Image& image, const ResizeOptions& options);
 
 /// Width and height when the shorter side becomes `side` and the longer one keeps the ratio, rounded down.

@@ -31,6 +31,7 @@ constexpr std::array kAliases = {
     Alias{"clip_vit_base_patch32", "clip_base_patch32"},
     Alias{"distilbert", "distilbert_base"},
     Alias{"distilbert_base_uncased", "distilbert_base"},
+    Alias{"gemma_2_2b", "gemma_2_2b_shape"},
     Alias{"gpt2_small", "gpt2"},
     Alias{"lenet", "lenet5"},
     Alias{"llama", "llama_7b_shape"},

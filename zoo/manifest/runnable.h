@@ -8,11 +8,12 @@
 
 namespace zoo {
 
-/// All of zoo::list() but word2vec, which compares two words and gives no answer to one input. Sorted.
+/// All of zoo::list() but those that give no answer to one input: word2vec and models of two inputs. Sorted.
 inline constexpr auto kRunnable = std::to_array<std::string_view>({
     "alexnet",
     "autoencoder",
     "batchnorm_net",
+    "beit_base",
     "bert_base",
     "bert_base_classifier",
     "bert_base_masked_lm",
@@ -35,6 +36,7 @@ inline constexpr auto kRunnable = std::to_array<std::string_view>({
     "densenet161",
     "densenet169",
     "densenet201",
+    "dinov2_base",
     "distilbert_base",
     "distilgpt2",
     "efficientnet_b0",
@@ -52,6 +54,7 @@ inline constexpr auto kRunnable = std::to_array<std::string_view>({
     "encoder_classifier_prenorm",
     "fcn_resnet101",
     "fcn_resnet50",
+    "gemma_2_2b_shape",
     "googlenet",
     "googlenet_no_aux",
     "gpt2",

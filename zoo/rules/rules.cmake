@@ -3,7 +3,9 @@
 set(packs
     bert-encoder
     gpt2-nanogpt
+    hf-beit-5
     hf-deit-5
+    hf-dinov2-5
     hf-resnet
     hf-vit
     hf-vit-5

@@ -18,6 +18,7 @@
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
 #include "libckpt/analyze/why/weight_norm.h"
+#include "libckpt/io/unpacked_file.h"
 #include "libckpt/open_save.h"
 #include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
@@ -519,6 +520,21 @@ Diagnosis why(const WhyInput& input, const WhyOptions& options) {
   return diagnosis;
 }
 
+namespace {
+
+/// open() would unpack it; the program that fails to load the file does not.
+void refuse_packed(const std::filesystem::path& path) {
+  const detail::Packer packer = detail::packer_of_file(path);
+  if (packer == detail::Packer::none) return;
+  throw Error(ErrorCode::unsupported, "this is a " + std::string(name(packer)) + " file; decompress it first (" +
+                                          (packer == detail::Packer::gzip   ? "gunzip"
+                                           : packer == detail::Packer::zstd ? "unzstd"
+                                                                            : "pigz -dz") +
+                                          ")");
+}
+
+}  // namespace
+
 Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
   Report report;
   OpenOptions open_options = options.open;
@@ -526,6 +542,7 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
   open_options.report = &report;
   Checkpoint checkpoint;
   try {
+    refuse_packed(path);
     checkpoint = open(path, open_options);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;

@@ -85,7 +85,7 @@ std::optional<KeyList> target_of(const ErrorFacts& facts, const Value& root) {
     const auto& [key, value] = dict->items[i];
     if (!value.is(Value::Kind::tensor) || unexpected.contains(step_text(key))) continue;
     auto shape = wanted_shape.find(step_text(key));
-    builder.add({step_text(key), shape == wanted_shape.end() ? value.as_entry().shape : shape->second, {}});
+    builder.add({step_text(key), shape == wanted_shape.end() ? value_shape(value.as_entry()) : shape->second, {}});
   }
   for (const std::string& key : facts.missing) builder.add({key, {}, {}});
   add_counters(builder, facts.missing);

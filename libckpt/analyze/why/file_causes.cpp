@@ -12,6 +12,7 @@
 #include "libckpt/io/json.h"
 #include "libckpt/objects.h"
 #include "libckpt/transform/key_edit.h"
+#include "libckpt/transform/quantized_layers.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -335,6 +336,19 @@ void add_adapter(Diagnosis& diagnosis, const FileContext& context) {
                             shell_file((folder ? path : path.parent_path()).string()) + " -o merged.safetensors");
 }
 
+/// Layers of GPTQ and others have other keys than the model that they are of.
+void add_quantized(Diagnosis& diagnosis, const FileContext& context) {
+  const std::vector<QuantizedLayer> layers = find_quantized_layers(context.input.checkpoint->root);
+  if (layers.empty()) return;
+  const std::string path = context.input.checkpoint->path.string();
+  diagnosis.notes.push_back(core::format_count(layers.size()) + " of the layers are quantized (" + layers[0].scheme +
+                            "), " + core::quote(layers[0].parts[0]) + " among others in place of " +
+                            core::quote(layers[0].name) +
+                            ": transformers loads them with the library that made them; for "
+                            "a plain model, ckpt convert --dequantize " +
+                            shell_file(path) + " plain.safetensors");
+}
+
 }  // namespace
 
 void add_before_names(Diagnosis& diagnosis, const FileContext& context) {
@@ -359,6 +373,7 @@ void add_behind_names(Diagnosis& diagnosis, const FileContext& context) {
   add_optimizer(diagnosis, context);
   add_known_message(diagnosis, context);
   add_adapter(diagnosis, context);
+  add_quantized(diagnosis, context);
   add_format(diagnosis, context);
 }
 

@@ -13,6 +13,7 @@
 #include "libckpt/transform/derived_entry.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/quantize.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -276,7 +277,10 @@ void apply_to_items(Items& items, const FixStep& step) {
 }  // namespace
 
 Checkpoint apply_fix(const Checkpoint& checkpoint, const FixPlan& plan) {
-  Checkpoint out = checkpoint;
+  // A PyTorch file has no quantised blocks, and layouts are changed of values only.
+  const bool converts = std::any_of(plan.steps.begin(), plan.steps.end(),
+                                    [](const FixStep& step) { return step.kind == FixStep::Kind::convert; });
+  Checkpoint out = converts ? blocks_as_values(checkpoint) : checkpoint;
   for (const FixStep& step : plan.steps) {
     if (apply_to_tree(out, plan, step)) continue;
     edit_items(out, plan.at, [&](Items& items) { apply_to_items(items, step); });

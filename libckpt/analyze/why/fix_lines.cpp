@@ -36,7 +36,10 @@ std::string with_known_extension(const Diagnosis& diagnosis, const std::string& 
     return path;
   }
   std::filesystem::path name = path;
-  if (ends_with_any(path, {".pt.tar", ".pkl", ".pickle", ".tar", ".t7", ".th"})) name.replace_extension();
+  if (ends_with_any(path,
+                    {".pt.tar", ".pkl", ".pickle", ".tar", ".t7", ".th", ".onnx", ".msgpack", ".pt2", ".pdparams"})) {
+    name.replace_extension();
+  }
   if (ends_with_any(name.string(), {".pth", ".pt"})) name.replace_extension();
   return name.string() + (diagnosis.format.starts_with("safetensors") ? ".safetensors" : ".pth");
 }

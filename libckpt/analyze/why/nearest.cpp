@@ -27,7 +27,7 @@ Counted count_shapes(const Dict& dict) {
   Counted counted;
   for (const auto& [key, value] : dict.items) {
     if (!value.is(Value::Kind::tensor) || detail::is_counter(step_text(key))) continue;
-    ++counted.shapes[hash_of(value.as_entry().shape)];
+    ++counted.shapes[hash_of(value_shape(value.as_entry()))];
     ++counted.tensors;
   }
   return counted;

@@ -100,12 +100,13 @@ std::optional<std::string> PythonLine::direct(const Change& change) const {
   }
   const bool built = read->expression.starts_with("{}");  // dict by dict, into `sd`
   const std::string load = read->expression + change.place;
-  if (diagnosis_.target.empty()) {
-    return import_of(read->imports) + (built ? "sd = " + load + "; state_dict = sd" : "state_dict = " + load);
-  }
-  if (change.names.empty() && !built) return import_of(read->imports) + "model.load_state_dict(" + load + ")";
-  return import_of(read->imports) + (change.regex ? "import re; " : "") + "sd = " + load + "; model.load_state_dict(" +
-         (change.names.empty() ? "sd" : change.names) + ")";
+  const bool plain = change.names.empty();
+  const auto use = [&](const std::string& value) {
+    return diagnosis_.target.empty() ? "state_dict = " + value : "model.load_state_dict(" + value + ")";
+  };
+  if (plain && !built) return import_of(read->imports) + use(load);
+  return import_of(read->imports) + (change.regex ? "import re; " : "") + "sd = " + load + "; " +
+         use(plain ? "sd" : change.names);
 }
 
 std::string PythonLine::after(const std::string& made, const std::string& place) const {

@@ -74,7 +74,7 @@ core::LoadProblems simulate_load(const Dict& state_dict, const KeyList& wanted) 
       if (!want.optional && !counters.may_be_missing(want.key)) problems.missing.push_back(want.key);
     } else if (!found->second->is(Value::Kind::tensor)) {
       problems.errors.push_back(no_tensor_text(want.key, *found->second));
-    } else if (const core::Shape& shape = found->second->as_entry().shape;
+    } else if (const core::Shape& shape = value_shape(found->second->as_entry());
                want.shape && !core::load_takes_shape(*want.shape, shape)) {
       problems.errors.push_back(core::size_mismatch_text(want.key, shape, *want.shape));
     }

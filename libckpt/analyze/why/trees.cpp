@@ -18,7 +18,8 @@ Candidate from_dict(const Dict& dict, std::string at, Candidate::Kind kind) {
     if (!key.is(Value::Kind::text)) continue;
     if (value.is(Value::Kind::tensor)) {
       const Entry& entry = value.as_entry();
-      candidate.keys.push_back({key.as_text(), entry.shape, entry.dtype});
+      // Quantised blocks are loaded as the values they stand for.
+      candidate.keys.push_back({key.as_text(), value_shape(entry), entry.blocks ? core::DType::f32 : entry.dtype});
       candidate.bytes += entry.byte_size();
     } else {
       candidate.keys.push_back({key.as_text(), core::Shape{}, core::DType::u8});

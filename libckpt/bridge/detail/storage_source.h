@@ -27,9 +27,27 @@ enum class SnapshotPlace {
   host,       ///< in pinned host memory: no device memory, but the device copies over the bus before it goes on
 };
 
+/// Host memory of copies that one snapshot after the other takes: the system gives memory out slowly, most of the time
+/// that a snapshot takes. Thread safety: one snapshot at a time. REQUIRES: nothing reads the sources of the one before.
+class SnapshotMemory {
+ public:
+  /// As much as before is there again.
+  void begin();
+  core::Storage take(std::size_t bytes, core::Backend& backend);
+  /// Gives back to the system what was not taken.
+  void finish() { free_.clear(); }
+
+ private:
+  std::multimap<std::size_t, core::Storage> free_;
+  std::vector<core::Storage> taken_;
+};
+
 class Snapshot {
  public:
-  explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic) : place_(place) {}
+  explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic, std::shared_ptr<SnapshotMemory> memory = nullptr)
+      : place_(place), memory_(std::move(memory)) {
+    if (memory_ != nullptr) memory_->begin();
+  }
 
   /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied by finish(); on
   /// devices the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
@@ -54,6 +72,7 @@ class Snapshot {
   SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
 
   SnapshotPlace place_;
+  std::shared_ptr<SnapshotMemory> memory_;
   std::unordered_map<const void*, SourcePtr> sources_;
   std::vector<Copy> copies_;                           // within the host's memory, not made yet
   std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "libckpt/entry.h"
+#include "libckpt/io/checked_source.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -223,6 +224,42 @@ class LateChunks final : public ByteSource {
   mutable SourcePtr inner_;
 };
 
+/// A chunk without its check (PartCheck::left_out), which check_hashes and verify make.
+class PartlyRead final : public ByteSource {
+ public:
+  explicit PartlyRead(SourcePtr whole) : whole_(std::move(whole)) {}
+  std::uint64_t size() const override { return whole_->size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override { raw().read(offset, out); }
+  Bytes memory() const override { return raw().memory(); }
+  std::optional<FileRange> file_range() const override { return raw().file_range(); }
+  void require_unchanged() const override { raw().require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override {
+    if (&raw() == whole_.get()) whole_->visit_checked(see);
+  }
+
+ private:
+  static bool are_same(const std::optional<FileRange>& a, const std::optional<FileRange>& b) {
+    return a && b && a->fd == b->fd && a->offset == b->offset && a->length == b->length;
+  }
+
+  /// What is behind the check, where nothing but the check stands between the file and these bytes: they may as well be
+  /// a transposed tensor, or of another byte order. Known once the chunk is open.
+  const ByteSource& raw() const {
+    std::call_once(opened_, [&] {
+      whole_->read(0, {});
+      whole_->visit_checked([&](const CheckedSource& checked) {
+        const bool plain = are_same(checked.file_range(), whole_->file_range()) && !checked.checks_before_use();
+        if (plain) raw_ = checked.raw();
+      });
+    });
+    return raw_ != nullptr ? *raw_ : *whole_;
+  }
+
+  SourcePtr whole_;
+  mutable std::once_flag opened_;
+  mutable SourcePtr raw_;
+};
+
 bool meet(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.offsets.size(); ++d) {
     if (a.offsets[d] + a.sizes[d] <= b.offsets[d] || b.offsets[d] + b.sizes[d] <= a.offsets[d]) return false;
@@ -231,10 +268,11 @@ bool meet(const Box& a, const Box& b) {
 }
 
 /// The part of a chunk that lies in `box`, placed as in a tensor that is the box alone.
-SourceChunk part_in(const SourceChunk& chunk, core::DType dtype, const Box& box) {
+SourceChunk part_in(const SourceChunk& chunk, core::DType dtype, const Box& box, PartCheck check) {
   std::size_t rank = box.sizes.size();
   SourceChunk part{{core::Shape(rank, 0), core::Shape(rank, 0)}, nullptr};
-  View view{std::make_shared<Storage>(Storage{dtype, chunk.bytes, "cpu"}), 0, core::Shape(rank, 1)};
+  const SourcePtr bytes = check == PartCheck::kept ? chunk.bytes : std::make_shared<PartlyRead>(chunk.bytes);
+  View view{std::make_shared<Storage>(Storage{dtype, bytes, "cpu"}), 0, core::Shape(rank, 1)};
   for (std::size_t d = rank; d-- > 0;) {
     if (d + 1 < rank) view.strides[d] = view.strides[d + 1] * chunk.box.sizes[d + 1];
     std::int64_t begin = std::max(chunk.box.offsets[d], box.offsets[d]);
@@ -245,6 +283,7 @@ SourceChunk part_in(const SourceChunk& chunk, core::DType dtype, const Box& box)
   }
   bool is_empty = core::try_numel(part.box.sizes.span()).value_or(0) == 0;
   part.bytes = is_empty ? nullptr : gather(view, dtype, part.box.sizes);
+  if (part.box.sizes == chunk.box.sizes) part.bytes = chunk.bytes;
   return part;
 }
 
@@ -267,18 +306,19 @@ SourcePtr assemble_when_read(const core::Shape& shape, std::uint64_t width,
       size, [shape, width, make = std::move(make)] { return assemble_chunks(shape, width, make()); });
 }
 
-SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box) {
+SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box,
+                   PartCheck check) {
   if (box.sizes == shape) return bytes;
   auto width = static_cast<std::uint64_t>(core::bit_width(dtype)) / 8;
   if (const auto* late = dynamic_cast<const LateChunks*>(bytes.get()))
-    return read_box(late->inner(), dtype, shape, box);
+    return read_box(late->inner(), dtype, shape, box, check);
   const auto* several = dynamic_cast<const ChunkSource*>(bytes.get());
   std::vector<SourceChunk> found;
   if (several == nullptr) {
-    found.push_back(part_in({{core::Shape(shape.size(), 0), shape}, bytes}, dtype, box));
+    found.push_back(part_in({{core::Shape(shape.size(), 0), shape}, bytes}, dtype, box, check));
   } else {
     for (const Runs& runs : several->chunks()) {
-      if (meet(runs.chunk().box, box)) found.push_back(part_in(runs.chunk(), dtype, box));
+      if (meet(runs.chunk().box, box)) found.push_back(part_in(runs.chunk(), dtype, box, check));
     }
   }
   if (found.empty()) return memory_source({});

@@ -3,6 +3,7 @@
 // the boxes and the parts of them that it needs, through a buffer of at most 4 MiB. Thread safety: as every source.
 // Use: SourcePtr bytes = assemble_chunks(shape, width, std::move(chunks));
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -25,8 +26,15 @@ SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::ve
 SourcePtr assemble_when_read(const core::Shape& shape, std::uint64_t width,
                              std::function<std::vector<SourceChunk>()> make);
 
+/// What becomes of the checksum of a chunk of which a part is read: to compare it, all of the chunk has to be read.
+enum class PartCheck : std::uint8_t {
+  kept,      ///< for whoever writes the values again
+  left_out,  ///< where the chunk lies in a file as it is, and nobody asked for its checksum before its bytes
+};
+
 /// What lies in `box` of the tensor with these bytes, row-major. Of a tensor in chunks those alone are read that have
 /// some of it, and of them what lies in it. REQUIRES: the box lies inside; elements of whole bytes.
-SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box);
+SourcePtr read_box(const SourcePtr& bytes, core::DType dtype, const core::Shape& shape, const Box& box,
+                   PartCheck check);
 
 }  // namespace ckpt::detail

@@ -101,7 +101,7 @@ VerifyResult verify_dcp(const Input& input, const OpenOptions& options, const Pr
   keeping.foreign_objects = true;
   keeping.report = nullptr;
   read_dcp(input, keeping);
-  DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
+  DcpMetadata metadata = read_dcp_metadata(*input.file, options);
   DcpFiles files(input.path.parent_path(), metadata.save_id, options);
   VerifyResult result;
   result.method = "CRC-32 of every record of every chunk, and the metadata against the files";

@@ -55,5 +55,8 @@ PickleGraph read_dcp_pickle(const ByteSource& file, const OpenOptions& options);
 /// Errors: Error(refused) for symbols that are not accepted, for files that do not lie in the folder and for limits;
 /// Error(corrupt) for what contradicts itself; Error(unsupported) for transformed data.
 DcpMetadata read_dcp_metadata(const PickleGraph& graph, const OpenOptions& options);
+/// Both in one, with a fraction of the memory: the objects of the pieces are never all there at once, and do not count
+/// as opcodes.
+DcpMetadata read_dcp_metadata(const ByteSource& file, const OpenOptions& options);
 
 }  // namespace ckpt::detail

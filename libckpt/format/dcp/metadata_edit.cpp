@@ -5,6 +5,7 @@
 #include "libckpt/format/dcp/encode.h"
 #include "libckpt/format/dcp/part_writer.h"
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/io/edit_journal.h"
 #include "libckpt/io/file_ops.h"
 #include "libcore/base/error.h"
 
@@ -20,19 +21,41 @@ std::string free_part(const std::filesystem::path& folder) {
   return name();
 }
 
-/// Data files of earlier edits that nothing names any more; those that ranks wrote are never removed.
-void remove_unnamed(const std::filesystem::path& folder, const DcpMetadata& old, const DcpMetadata& now) {
+/// Data files of earlier edits that nothing names any more, not even what an undo would put back; those that ranks
+/// wrote are never among them.
+std::set<std::string> unnamed_parts(const std::filesystem::path& folder, const DcpMetadata& old,
+                                    const DcpMetadata& now) {
   std::set<std::string> unnamed;
-  auto each_file = [](const DcpMetadata& metadata, const auto& see) {
-    for (const DcpItem& item : metadata.items) {
-      if (item.place) see(item.place->file);
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
+    std::string name = file.path().filename().string();
+    if (name.starts_with(kEditedPart) && name.ends_with(".distcp")) unnamed.insert(std::move(name));
+  }
+  for (const DcpMetadata* metadata : {&old, &now}) {
+    for (const DcpItem& item : metadata->items) {
+      if (item.place) unnamed.erase(item.place->file);
     }
-  };
-  each_file(old, [&](const std::string& file) {
-    if (file.starts_with(kEditedPart)) unnamed.insert(file);
-  });
-  each_file(now, [&](const std::string& file) { unnamed.erase(file); });
-  for (const std::string& file : unnamed) file_ops().unlinkat(AT_FDCWD, (folder / file).c_str(), 0);
+  }
+  return unnamed;
+}
+
+void require_same(const DcpDetail& old, const std::filesystem::path& folder) {
+  old.file->require_unchanged();
+  if (is_file_of(*old.file, folder / kDcpMetadata)) return;
+  throw core::Error(core::ErrorCode::io, "another program wrote the metadata since they were read; open them again");
+}
+
+/// The edit stands, whether it can be taken back or not.
+void keep_undo(const std::filesystem::path& metadata, FileEdit changes, const SaveOptions& options) {
+  if (changes.length() == 0) return;
+  UndoKept kept = UndoKept::nowhere;
+  try {
+    if (EditJournal::can_record(changes)) kept = keep_undo_of_replaced(metadata, std::move(changes));
+  } catch (const core::Error&) {
+    kept = UndoKept::nowhere;
+  }
+  std::string warning = undo_warning(kept);
+  if (options.report != nullptr && !warning.empty()) options.report->warnings.push_back(warning);
 }
 
 }  // namespace
@@ -63,7 +86,9 @@ std::optional<MetadataEdit> plan_metadata_edit(const Checkpoint& checkpoint, con
 void apply_metadata_edit(const Checkpoint& checkpoint, MetadataEdit edit, const std::filesystem::path& folder,
                          const SaveOptions& options) {
   const auto& old = dynamic_cast<const DcpDetail&>(*checkpoint.detail);
-  old.file->require_unchanged();
+  AtomicFile file(folder / kDcpMetadata, {.durable = options.durable});  // from here on nobody else edits the folder
+  require_same(old, folder);
+  const std::set<std::string> unnamed = unnamed_parts(folder, old.metadata, edit.metadata);
   std::uint64_t written = 0;
   if (!edit.fresh.empty()) {
     DcpPartWriter part(folder, free_part(folder), edit.metadata.save_id, 0, options);
@@ -71,10 +96,12 @@ void apply_metadata_edit(const Checkpoint& checkpoint, MetadataEdit edit, const 
     written += part.finish().size;
   }
   core::ByteVector bytes = encode_dcp_metadata(edit.metadata);
-  AtomicFile file(folder / kDcpMetadata, {.durable = options.durable, .expected_size = bytes.size()});
+  FileEdit changes;
+  changes.replace_end(0, read_all(*old.file), bytes);
   file.write(bytes);
   file.commit();
-  remove_unnamed(folder, old.metadata, edit.metadata);
+  keep_undo(folder / kDcpMetadata, std::move(changes), options);
+  for (const std::string& part : unnamed) file_ops().unlinkat(AT_FDCWD, (folder / part).c_str(), 0);
   written += bytes.size();
   if (options.progress) options.progress(written, written);
   if (options.report == nullptr) return;

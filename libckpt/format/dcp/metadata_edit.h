@@ -20,8 +20,8 @@ struct MetadataEdit {
 
 /// nullopt where `folder` is not what the checkpoint was read from, or a tensor is not one of its tensors as it was.
 std::optional<MetadataEdit> plan_metadata_edit(const Checkpoint& checkpoint, const std::filesystem::path& folder);
-/// Replaces `.metadata` in one step. Objects that are new go into a data file of their own before. Errors: Error(io)
-/// also when another program changed the folder since it was read.
+/// Replaces `.metadata` in one step, and keeps what undo_edit() takes that back from. Objects that are new go into a
+/// data file of their own before. Errors: Error(io) also when another program changed the folder since it was read.
 void apply_metadata_edit(const Checkpoint& checkpoint, MetadataEdit edit, const std::filesystem::path& folder,
                          const SaveOptions& options);
 

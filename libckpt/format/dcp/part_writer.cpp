@@ -1,7 +1,6 @@
 #include "libckpt/format/dcp/part_writer.h"
 
 #include "libckpt/entry.h"
-#include "libckpt/format/dcp/chunk_source.h"
 #include "libckpt/format/torch/archive_writer.h"
 #include "libckpt/io/atomic_file.h"
 #include "libcore/base/error.h"
@@ -88,12 +87,14 @@ PartFacts DcpPartWriter::finish() {
   return facts;
 }
 
-Value boxed_tensor(const Entry& entry, const Box& box) {
+Value boxed_tensor(const Entry& entry, const Box& box, PartCheck check) {
   auto part = std::make_shared<Entry>();
   part->dtype = entry.dtype;
   part->shape = box.sizes;
   part->requires_grad = entry.requires_grad;
-  part->bytes = read_box(entry.bytes, entry.dtype, entry.shape, box);
+  part->conjugate = entry.conjugate;
+  part->negative = entry.negative;
+  part->bytes = read_box(entry.bytes, entry.dtype, entry.shape, box, check);
   return Value::tensor(std::move(part));
 }
 

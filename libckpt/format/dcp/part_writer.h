@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "libckpt/format/dcp/chunk_source.h"
 #include "libckpt/format/dcp/metadata.h"
 #include "libckpt/format/dcp/parts_file.h"
 #include "libckpt/format/dcp/tiling.h"
@@ -32,7 +33,7 @@ class DcpPartWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The part of a tensor that lies in `box`, read when it is written. REQUIRES: the box lies inside.
-Value boxed_tensor(const Entry& entry, const Box& box);
+/// The part of a tensor that lies in `box`, read when it is asked for. REQUIRES: the box lies inside.
+Value boxed_tensor(const Entry& entry, const Box& box, PartCheck check);
 
 }  // namespace ckpt::detail

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "libckpt/budget.h"
 #include "libckpt/format/corrupt.h"
 #include "libckpt/format/dcp/chunk_source.h"
@@ -23,12 +25,44 @@ Value read_archive(const SourcePtr& bytes, const OpenOptions& options) {
   return read_object(archive, read_object_pickle(archive, options), options);
 }
 
+/// A small archive, which is read at once when it is opened: its directory and its records would be ten reads of a few
+/// bytes each. What is held goes when it is open.
+class HeldArchive final : public ByteSource {
+ public:
+  explicit HeldArchive(SourcePtr whole) : whole_(std::move(whole)), held_(read_all(*whole_)) {}
+  std::uint64_t size() const override { return whole_->size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    bool inside = offset <= held_.size() && out.size() <= held_.size() - offset;
+    if (!inside) return whole_->read(offset, out);
+    std::copy_n(held_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  }
+  std::optional<FileRange> file_range() const override { return whole_->file_range(); }
+  void require_unchanged() const override { whole_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { whole_->visit_checked(see); }
+  /// REQUIRES: nothing reads it meanwhile.
+  void let_go() { held_ = core::ByteVector(); }
+
+ private:
+  SourcePtr whole_;
+  core::ByteVector held_;
+};
+
+Value read_small_archive(SourcePtr bytes, const OpenOptions& options) {
+  auto held = std::make_shared<HeldArchive>(std::move(bytes));
+  Value value = read_archive(held, options);
+  held->let_go();
+  return value;
+}
+
 /// The bytes of one chunk, which is an archive with one tensor.
 SourcePtr open_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files, const OpenOptions& options) {
   std::string where = "the chunk at " + core::to_list(chunk.offsets);
   return core::with_context(where, [&] {
     if (!chunk.place) corrupt("the metadata do not say where it lies");
-    Value value = read_archive(files.range(*chunk.place), options);
+    constexpr std::uint64_t kSmall = 64 << 10;
+    SourcePtr bytes = files.range(*chunk.place);
+    bool is_small = bytes->size() <= kSmall && !files.are_far();
+    Value value = is_small ? read_small_archive(std::move(bytes), options) : read_archive(bytes, options);
     if (!value.is(Value::Kind::tensor)) corrupt("it has no tensor");
     const Entry& entry = value.as_entry();
     if (entry.dtype != item.dtype || entry.shape != chunk.sizes || entry.bytes == nullptr) {
@@ -199,7 +233,7 @@ Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
   auto detail = std::make_shared<DcpDetail>();
   detail->folder = input.path.parent_path();
   detail->file = input.file;
-  detail->metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
+  detail->metadata = read_dcp_metadata(*input.file, options);
   auto files = std::make_shared<DcpFiles>(detail->folder, detail->metadata.save_id, options);
   detail->save = files->parts();
   NestedBuilder tree(options.limits);

@@ -129,7 +129,8 @@ PartFacts write_part(const fs::path& folder, std::uint64_t rank, const std::vect
           continue;
         }
         DcpChunk& chunk = items[i].chunks[k];
-        chunk.place = part.add(boxed_tensor(flat[i].value.as_entry(), {chunk.offsets, chunk.sizes}));
+        const Box box{chunk.offsets, chunk.sizes};
+        chunk.place = part.add(boxed_tensor(flat[i].value.as_entry(), box, PartCheck::kept));
         said(bytes_of(items[i].dtype, chunk.sizes));
       }
     });

@@ -2,8 +2,8 @@
 
 #include "libckpt/format/folder.h"
 #include "libckpt/format/gguf/gguf_file.h"
+#include "libckpt/format/verify_reading.h"
 #include "libckpt/io/byte_swap.h"
-#include "libckpt/io/checksum.h"
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -154,20 +154,7 @@ Checkpoint read_gguf(const Input& input, const OpenOptions& options) {
 }
 
 VerifyResult verify_gguf(const Input& input, const OpenOptions& options, const Progress& progress) {
-  VerifyResult result;
-  result.method = "structure, and that every byte can be read";
-  Checkpoint checkpoint = read_gguf(input, options);
-  std::vector<NamedEntry> entries = list_entries(checkpoint.root);
-  std::uint64_t total = 0;
-  for (const NamedEntry& named : entries) total += named.entry->byte_size();
-  for (const NamedEntry& named : entries) {
-    for_each_part(*named.entry->bytes, [&](Bytes part) {
-      result.bytes_checked += part.size();
-      if (progress) progress(result.bytes_checked, total);
-    });
-    ++result.tensors_checked;
-  }
-  return result;
+  return verify_by_reading(read_gguf(input, options).root, progress);
 }
 
 }  // namespace ckpt::detail

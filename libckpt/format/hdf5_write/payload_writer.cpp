@@ -19,6 +19,7 @@ constexpr std::uint64_t kSmall = 64ULL << 10;  ///< collected in the buffer inst
 constexpr std::uint64_t kBuffer = 1ULL << 20;
 constexpr std::uint64_t kAlone = 1ULL << 20;        ///< bytes that are not worth a second thread
 constexpr std::uint64_t kMaxBuffers = 64ULL << 20;  ///< more buffers than this make nothing faster
+constexpr std::uint64_t kWindow = 8;                ///< part of the memory; what is read for it takes the rest
 
 std::uint64_t alignment_of(std::uint64_t size) {
   return size >= kAlignedFrom ? kPageAlignment : kSmallAlignment;
@@ -107,7 +108,7 @@ void PayloadWriter::write(std::span<const PlannedPayload> planned, std::span<Pay
   for (const Part& part : parts) made += part.weight();
   const unsigned threads = made < kAlone ? 1 : thread_count(options_.threads);
   ckpt::run_in_order<Piece>(
-      parts.size(), {threads, std::min(options_.max_memory, kMaxBuffers)},
+      parts.size(), {threads, std::min(options_.max_memory / kWindow, kMaxBuffers)},
       [&](std::size_t i) { return parts[i].weight(); }, [&](std::size_t i) { return make(parts[i]); },
       [&](std::size_t i, const Piece& piece) { use(parts[i], piece); });
 }

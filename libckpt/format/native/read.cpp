@@ -32,17 +32,17 @@ using core::ErrorCode;
 /// Gives tensors their sources, and storages theirs.
 class EntryBuilder {
  public:
-  EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options) : file_(std::move(file)) {
+  EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options)
+      : file_(std::move(file)),
+        check_(
+            std::make_shared<const CheckOptions>(CheckOptions{.subject = "the tensor's bytes are damaged",
+                                                              .before_use = options.check_hashes,
+                                                              .lenient = options.lenient && !options.check_hashes})) {
     std::shared_ptr<ChunkCache> cache = make_chunk_cache();
     PayloadOpener opener(file_, options);
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
-      SourcePtr source = opener.open(payload, cache);
-      CheckOptions check{.subject = "the tensor's bytes are damaged",
-                         .before_use = options.check_hashes,
-                         .lenient = options.lenient && !options.check_hashes};
-      if (is_packed(payload)) check.step = payload.chunks.run % payload.chunks.chunk == 0 ? payload.chunks.chunk : 0;
-      payloads_.push_back(checked(std::move(source), payload.hash, std::move(check)));
+      payloads_.push_back(checked(opener.open(payload, cache), payload.hash, check_of(payload)));
     }
     storages_.resize(file_->index.storages.size());
   }
@@ -59,6 +59,14 @@ class EntryBuilder {
   }
 
  private:
+  /// One for all that are stored as they are.
+  std::shared_ptr<const CheckOptions> check_of(const Payload& payload) const {
+    if (!is_packed(payload)) return check_;
+    CheckOptions check = *check_;
+    check.step = payload.chunks.run % payload.chunks.chunk == 0 ? payload.chunks.chunk : 0;
+    return std::make_shared<const CheckOptions>(std::move(check));
+  }
+
   /// Tensors over the same bytes get the same source: that is what ties them.
   SourcePtr window_source(const Window& window, std::uint64_t size) {
     if (window.payload >= payloads_.size()) throw_contradiction("a tensor names a payload that is not there");
@@ -89,6 +97,7 @@ class EntryBuilder {
   }
 
   std::shared_ptr<const OpenedNative> file_;
+  std::shared_ptr<const CheckOptions> check_;
   std::vector<SourcePtr> payloads_;
   std::vector<std::shared_ptr<const Storage>> storages_;
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, SourcePtr> parts_;
@@ -138,7 +147,8 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   for (const Payload& payload : file->index.payloads) {
     if (is_packed(payload) && input.budget) input.budget->add_packed(payload.size);
   }
-  // The stamps of large files take about as long as the tree.
+  // The stamps of large files take about as long as the tree. That is the first step, which runs on this thread: the
+  // heap of another one grows by a page at a time, with a system call for each.
   const std::array<std::function<void()>, 2> steps = {
       [&] { checkpoint.root = build_tree(file, options); },
       [&] { require_fresh(*file); },

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
 #include "libckpt/io/packed.h"
@@ -129,6 +131,8 @@ class Decoder {
   Items take_items() {
     std::uint64_t count = take_length(in_);
     Items items;
+    // A tensor with its name takes more than 16 bytes. What is nested has grown before it could claim much.
+    if (depth_ <= 2) items.reserve(std::min<std::uint64_t>(count, in_.remaining() / 16));
     while (count-- > 0) {
       Value key = take();
       items.emplace_back(std::move(key), take());

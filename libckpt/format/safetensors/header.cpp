@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "libckpt/format/corrupt.h"
+#include "libckpt/format/safetensors/item.h"
+#include "libckpt/format/safetensors/plain_header.h"
 #include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
@@ -18,37 +20,6 @@ namespace {
 using core::DType;
 using core::Error;
 using core::ErrorCode;
-
-struct TypeName {
-  std::string_view name;
-  DType dtype;
-};
-
-/// In the order of the reference library.
-constexpr std::array kTypes = {
-    TypeName{"BOOL", DType::boolean},
-    TypeName{"F4", DType::f4_e2m1fn_x2},
-    TypeName{"F6_E2M3", DType::f6_e2m3},
-    TypeName{"F6_E3M2", DType::f6_e3m2},
-    TypeName{"U8", DType::u8},
-    TypeName{"I8", DType::i8},
-    TypeName{"F8_E5M2", DType::f8_e5m2},
-    TypeName{"F8_E4M3", DType::f8_e4m3fn},
-    TypeName{"F8_E8M0", DType::f8_e8m0fnu},
-    TypeName{"F8_E4M3FNUZ", DType::f8_e4m3fnuz},
-    TypeName{"F8_E5M2FNUZ", DType::f8_e5m2fnuz},
-    TypeName{"I16", DType::i16},
-    TypeName{"U16", DType::u16},
-    TypeName{"F16", DType::f16},
-    TypeName{"BF16", DType::bf16},
-    TypeName{"I32", DType::i32},
-    TypeName{"U32", DType::u32},
-    TypeName{"F32", DType::f32},
-    TypeName{"C64", DType::c64},
-    TypeName{"F64", DType::f64},
-    TypeName{"I64", DType::i64},
-    TypeName{"U64", DType::u64},
-};
 
 /// Something that only lenient reading lets pass.
 void relax(const OpenOptions& options, const std::string& what) {
@@ -89,19 +60,6 @@ void check_padding(std::string_view text, const OpenOptions& options) {
   }
 }
 
-TextPairs read_metadata(const JsonView& node) {
-  TextPairs pairs;
-  if (node.is(JsonView::Kind::null)) return pairs;
-  if (!node.is(JsonView::Kind::object)) corrupt("'__metadata__' is not an object");
-  for (const auto& [key, value] : node.members()) {
-    if (!value.is(JsonView::Kind::text)) {
-      corrupt("'__metadata__' has the value of " + core::quote(key) + " that is not text");
-    }
-    pairs.emplace_back(key, value.as_text());
-  }
-  return pairs;
-}
-
 std::uint64_t read_count(const JsonView& node, const char* what) {
   if (!node.is_count()) corrupt(std::string(what) + " is not a whole number from 0 to 2^63-1");
   return node.as_unsigned();
@@ -122,28 +80,8 @@ core::Shape read_shape(const JsonView& node, const OpenOptions& options) {
 
 DType read_dtype(const JsonView& node) {
   if (!node.is(JsonView::Kind::text)) corrupt("its dtype is not text");
-  for (const TypeName& type : kTypes) {
-    if (type.name == node.as_text()) return type.dtype;
-  }
+  if (std::optional<DType> dtype = safetensors_dtype(node.as_text())) return *dtype;
   throw Error(ErrorCode::unsupported, "its dtype " + core::quote(node.as_text()) + " is unknown");
-}
-
-/// Bytes that dtype and shape ask for; F4 sizes count values, everything else elements.
-std::uint64_t expected_bytes(DType dtype, const core::Shape& shape) {
-  std::optional<std::uint64_t> numel = core::try_numel(shape.span());
-  if (!numel) corrupt("its shape " + core::to_list(shape) + " overflows");
-  auto width = static_cast<std::uint64_t>(dtype == DType::f4_e2m1fn_x2 ? 4 : core::bit_width(dtype));
-  std::optional<std::uint64_t> bits = core::try_mul(*numel, width);
-  if (!bits) corrupt("its shape " + core::to_list(shape) + " overflows");
-  if (*bits % 8 != 0) corrupt("its values do not end on a byte");
-  return *bits / 8;
-}
-
-void count_f4_pairs(SafetensorsItem& item) {
-  if (item.shape.empty() || item.shape.back() % 2 != 0) {
-    throw Error(ErrorCode::unsupported, "its last dimension holds an odd number of F4 values");
-  }
-  item.shape.data()[item.shape.size() - 1] /= 2;
 }
 
 /// The fields of a tensor, looked through once.
@@ -181,23 +119,17 @@ SafetensorsItem read_item(std::string_view name, const JsonView& node, const Ope
   if (offsets.size() != 2) corrupt("its data_offsets are not a pair");
   item.begin = read_count(offsets[0], "the begin of its data");
   item.end = read_count(offsets[1], "the end of its data");
-  if (item.end < item.begin) corrupt("its data end before they begin");
-  std::uint64_t expected = expected_bytes(item.dtype, item.shape);
-  if (item.end - item.begin != expected) {
-    corrupt("its data are " + core::format_count(item.end - item.begin) + " bytes long where shape and dtype need " +
-            core::format_count(expected));
-  }
-  if (item.dtype == DType::f4_e2m1fn_x2) count_f4_pairs(item);
+  require_sound(item);
   return item;
 }
 
 /// Every byte of the data belongs to exactly one tensor.
 void check_layout(const SafetensorsHeader& header, std::uint64_t data_size, const OpenOptions& options) {
   std::vector<const SafetensorsItem*> sorted;
+  sorted.reserve(header.items.size());
   for (const SafetensorsItem& item : header.items) sorted.push_back(&item);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
-    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
-  });
+  auto earlier = [](const auto* a, const auto* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); };
+  if (!std::is_sorted(sorted.begin(), sorted.end(), earlier)) std::stable_sort(sorted.begin(), sorted.end(), earlier);
   std::uint64_t end = 0;
   for (const SafetensorsItem* item : sorted) {
     if (item->end > data_size) {
@@ -234,12 +166,7 @@ void check_limits(const JsonDocument& json, const OpenOptions& options) {
 
 }  // namespace
 
-SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOptions& options) {
-  std::uint64_t length = header_length(file, options);
-  SafetensorsHeader header;
-  header.text.resize(length);
-  file.read(kLengthBytes, std::as_writable_bytes(std::span(header.text)));
-  check_padding(header.text, options);
+void read_json_header(SafetensorsHeader& header, const OpenOptions& options) {
   check_header_values(header.text, options.limits);
   JsonDocument json = JsonDocument::parse(
       header.text,
@@ -264,18 +191,30 @@ SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOpti
     }
     header.items.back().text = text;
   }
+}
+
+TextPairs read_metadata(const JsonView& node) {
+  TextPairs pairs;
+  if (node.is(JsonView::Kind::null)) return pairs;
+  if (!node.is(JsonView::Kind::object)) corrupt("'__metadata__' is not an object");
+  for (const auto& [key, value] : node.members()) {
+    if (!value.is(JsonView::Kind::text)) {
+      corrupt("'__metadata__' has the value of " + core::quote(key) + " that is not text");
+    }
+    pairs.emplace_back(key, value.as_text());
+  }
+  return pairs;
+}
+
+SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOptions& options) {
+  std::uint64_t length = header_length(file, options);
+  SafetensorsHeader header;
+  header.text.resize(length);
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(header.text)));
+  check_padding(header.text, options);
+  if (!read_plain_header(header, options.limits)) read_json_header(header, options);
   check_layout(header, file.size() - header.data_offset(), options);
   return header;
-}
-
-std::string_view safetensors_name(DType dtype) {
-  int rank = safetensors_rank(dtype);
-  return rank < 0 ? std::string_view() : kTypes[static_cast<std::size_t>(rank)].name;
-}
-
-int safetensors_rank(DType dtype) {
-  auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& type) { return type.dtype == dtype; });
-  return found == kTypes.end() ? -1 : static_cast<int>(found - kTypes.begin());
 }
 
 }  // namespace ckpt::detail

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libckpt/io/byte_source.h"
+#include "libckpt/io/json.h"
 #include "libckpt/options.h"
 #include "libcore/base/dtype.h"
 #include "libcore/base/shape.h"
@@ -47,6 +48,11 @@ struct SafetensorsHeader {
 /// Reads and checks everything that formats of this kind must fulfil. Errors: Error(corrupt | refused | unsupported)
 /// naming the tensor; what lenient reading lets pass is listed in the report.
 SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOptions& options);
+
+/// Fills items and metadata of `header` from its text, any JSON. Errors: as above, for the text alone.
+void read_json_header(SafetensorsHeader& header, const OpenOptions& options);
+/// The value of "__metadata__". Errors: Error(corrupt) for anything but an object of texts, or null.
+TextPairs read_metadata(const JsonView& node);
 
 /// "BF16", or "" when the format has no such type.
 std::string_view safetensors_name(core::DType dtype);

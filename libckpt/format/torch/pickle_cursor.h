@@ -15,6 +15,9 @@ class PickleCursor {
  public:
   explicit PickleCursor(core::Bytes bytes) : bytes_(bytes) {}
 
+  /// More of the same bytes, in the same place.
+  void extend(core::Bytes bytes) { bytes_ = bytes; }
+
   std::size_t position() const { return position_; }
   bool at_end() const { return position_ == bytes_.size(); }
   std::size_t remaining() const { return bytes_.size() - position_; }

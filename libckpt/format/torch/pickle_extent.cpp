@@ -4,7 +4,10 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
+#include "libckpt/io/byte_window.h"
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -51,13 +54,12 @@ constexpr std::array<Field, 256> make_fields() {
 }
 constexpr std::array<Field, 256> kFields = make_fields();
 
-/// Walks a source through a window of 64 KiB.
 class Walker {
  public:
-  Walker(const ByteSource& file, std::uint64_t offset) : file_(file), position_(offset) {}
+  Walker(const ByteSource& file, std::uint64_t offset) : bytes_(file), position_(offset) {}
 
   std::uint64_t position() const { return position_; }
-  std::uint64_t left() const { return file_.size() - position_; }
+  std::uint64_t left() const { return bytes_.source().size() - position_; }
 
   std::optional<std::uint64_t> number(unsigned width) {
     if (left() < width) return std::nullopt;
@@ -78,21 +80,10 @@ class Walker {
   }
 
  private:
-  std::uint8_t next() {
-    if (position_ < begin_ || position_ >= begin_ + window_.size()) load();
-    return std::to_integer<std::uint8_t>(window_[position_++ - begin_]);
-  }
-  void load() {
-    constexpr std::uint64_t kWindow = 64 << 10;
-    begin_ = position_;
-    window_.resize(std::min(kWindow, left()));
-    file_.read(begin_, window_);
-  }
+  std::uint8_t next() { return std::to_integer<std::uint8_t>(bytes_.at(position_++)); }
 
-  const ByteSource& file_;
+  ByteWindow bytes_;
   std::uint64_t position_;
-  std::uint64_t begin_ = 0;
-  core::ByteVector window_;
 };
 
 bool skip_counted(Walker& walker, unsigned width, bool is_signed) {
@@ -131,7 +122,130 @@ bool skip_field(Walker& walker, Field field) {
   return false;
 }
 
+using namespace std::string_view_literals;
+
+/// Written in place of a run, before its number. A file that has it by itself names another run of its own bytes.
+constexpr std::string_view kStandIn = "ckpt: a long run"sv;
+constexpr std::uint64_t kLeastRun = 4096;
+constexpr std::uint64_t kRunNumber = 8;
+
+/// Copies a pickle, and leaves out its long runs.
+class Outliner {
+ public:
+  Outliner(const ByteSource& file, const Limits& limits, BuildRuns* runs)
+      : file_(file), walker_(file, 0), limits_(limits), runs_(runs) {}
+
+  PickleOutline run() {
+    for (std::uint64_t opcodes = 0;; ++opcodes) {
+      if (opcodes >= limits_.max_pickle_opcodes) {
+        throw core::Error(core::ErrorCode::refused,
+                          "the pickle has more than " + core::format_count(limits_.max_pickle_opcodes) + " opcodes");
+      }
+      std::optional<std::uint64_t> code = walker_.number(1);
+      if (!code) fail("the pickle is cut off: it ends without STOP");
+      if (*code == '.') break;
+      step(*code);
+    }
+    copy_to(walker_.position());
+    out_.length = walker_.position();
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& what) { throw core::Error(core::ErrorCode::corrupt, what); }
+
+  void step(std::uint64_t code) {
+    const std::uint64_t start = walker_.position() - 1;
+    const bool framed = start < frame_end_;
+    const Field field = kFields[code];
+    if (code == 0x95) {
+      std::optional<std::uint64_t> length = walker_.number(8);
+      if (!length || *length > walker_.left()) fail("the pickle is cut off inside the opcode at byte " + at(start));
+      frame_end_ = walker_.position() + *length;
+      if (runs_ != nullptr) {
+        copy_to(start);
+        copied_ = walker_.position();
+      }
+      return;
+    }
+    if (!skip_field(walker_, field)) {
+      fail(field == Field::unknown ? "the pickle is damaged at byte " + at(start) + ": unknown opcode"
+                                   : "the pickle is cut off inside the opcode at byte " + at(start));
+    }
+    if (code == 'b' && runs_ != nullptr) ask_behind(start);
+    // A frame says how long it is; long runs stand outside of frames.
+    const bool bytes = code == 'B' || code == 0x8e || code == 0x96;
+    const std::uint64_t head = 1 + (field == Field::counted4 ? 4 : 8);
+    if (bytes && !framed && walker_.position() - start - head >= kLeastRun) leave_out(start, head, field);
+  }
+
+  static std::string at(std::uint64_t position) { return std::to_string(position); }
+
+  /// Puts a run that lies behind BUILD, at `start`, into the state before it.
+  void ask_behind(std::uint64_t start) {
+    copy_to(start);
+    const std::size_t known = std::exchange(asked_, out_.pickle.size());
+    const std::optional<PickleOutline::Run> run =
+        runs_->run_behind(core::Bytes(out_.pickle).subspan(known), walker_.position());
+    if (!run) return;
+    core::append_le<std::uint8_t>(out_.pickle, 0x8c);  // SHORT_BINUNICODE, BINBYTES8, SETITEM, BUILD
+    core::append_le(out_.pickle, static_cast<std::uint8_t>(kRunKey.size()));
+    core::append(out_.pickle, core::as_bytes(kRunKey));
+    core::append_le<std::uint8_t>(out_.pickle, 0x8e);
+    core::append_le<std::uint64_t>(out_.pickle, kStandIn.size() + kRunNumber);
+    core::append(out_.pickle, core::as_bytes(kStandIn));
+    core::append_le<std::uint64_t>(out_.pickle, out_.runs.size());
+    core::append(out_.pickle, core::as_bytes("sb"sv));
+    out_.runs.push_back(*run);
+    if (!walker_.skip(run->offset + run->length - walker_.position()))
+      fail("the pickle is cut off: values are missing");
+    copied_ = walker_.position();
+  }
+
+  void leave_out(std::uint64_t start, std::uint64_t head, Field field) {
+    copy_to(start + 1);
+    constexpr std::uint64_t kLength = kStandIn.size() + kRunNumber;
+    field == Field::counted4 ? core::append_le(out_.pickle, static_cast<std::uint32_t>(kLength))
+                             : core::append_le(out_.pickle, kLength);
+    core::append(out_.pickle, core::as_bytes(kStandIn));
+    core::append_le<std::uint64_t>(out_.pickle, out_.runs.size());
+    out_.runs.push_back({start + head, walker_.position() - start - head});
+    copied_ = walker_.position();
+  }
+
+  /// All since the last run.
+  void copy_to(std::uint64_t end) {
+    const std::uint64_t known = out_.pickle.size();
+    if (end - copied_ > limits_.max_pickle_bytes - known) {
+      throw core::Error(core::ErrorCode::refused,
+                        "the pickle is longer than " + core::format_size(limits_.max_pickle_bytes));
+    }
+    out_.pickle.resize(known + (end - copied_));
+    file_.read(copied_, core::MutableBytes(out_.pickle).subspan(known));
+    copied_ = end;
+  }
+
+  const ByteSource& file_;
+  Walker walker_;
+  const Limits& limits_;
+  BuildRuns* runs_;
+  PickleOutline out_;
+  std::size_t asked_ = 0;  ///< up to where of the outline runs_ was asked
+  std::uint64_t copied_ = 0;
+  std::uint64_t frame_end_ = 0;
+};
+
 }  // namespace
+
+const PickleOutline::Run* PickleOutline::run_behind(core::Bytes bytes) const {
+  if (bytes.size() != kStandIn.size() + kRunNumber || !core::as_text(bytes).starts_with(kStandIn)) return nullptr;
+  auto number = core::load_le<std::uint64_t>(bytes.data() + kStandIn.size());
+  return number < runs.size() ? &runs[number] : nullptr;
+}
+
+PickleOutline outline_pickle(const ByteSource& file, const Limits& limits, BuildRuns* runs) {
+  return Outliner(file, limits, runs).run();
+}
 
 PickleExtent find_pickle_end(const ByteSource& file, std::uint64_t offset, const Limits& limits) {
   Walker walker(file, offset);

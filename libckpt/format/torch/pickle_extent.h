@@ -4,7 +4,10 @@
 // over. Thread safety: pure. Use: PickleExtent extent = find_pickle_end(*file, offset, limits);
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "libckpt/io/byte_source.h"
 #include "libckpt/limits.h"
@@ -20,5 +23,36 @@ struct PickleExtent {
 /// Walks the opcodes from `offset`. Never throws for what the bytes say. Errors: Error(io) from the source. Cost:
 /// linear in the opcodes, 64 KiB of memory.
 PickleExtent find_pickle_end(const ByteSource& file, std::uint64_t offset, const Limits& limits);
+
+/// A pickle without its long runs of bytes, which are what fills memory: values of arrays. Where one was stands a short
+/// run that says which.
+struct PickleOutline {
+  struct Run {
+    std::uint64_t offset = 0;  ///< in the file
+    std::uint64_t length = 0;
+  };
+  core::ByteVector pickle;
+  std::vector<Run> runs;
+  std::uint64_t length = 0;  ///< of the whole pickle in the file
+
+  /// The run that bytes of the outline stand for, null for bytes that are what they are.
+  const Run* run_behind(core::Bytes bytes) const;
+};
+
+/// Finds bytes that lie behind a BUILD opcode and are none of the pickle, as joblib writes the values of arrays.
+class BuildRuns {
+ public:
+  virtual ~BuildRuns() = default;
+  /// Asked before every BUILD. `piece`: the outline since the last question. `behind`: where the file goes on behind
+  /// the opcode. nullopt where the pickle goes on there.
+  virtual std::optional<PickleOutline::Run> run_behind(core::Bytes piece, std::uint64_t behind) = 0;
+};
+
+/// The key under which the state that BUILD gives gets such a run.
+inline constexpr std::string_view kRunKey = "ckpt: a run behind";
+
+/// Of the pickle at the beginning of the file. With `runs` the outline has no frames. Errors: Error(corrupt) for one
+/// that has no end; Error(refused) where what is left is longer than the limits; Error(io).
+PickleOutline outline_pickle(const ByteSource& file, const Limits& limits, BuildRuns* runs = nullptr);
 
 }  // namespace ckpt

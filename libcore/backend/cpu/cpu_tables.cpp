@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "libcore/backend/cpu/complex/complex_tables.h"
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cpu/random/random_fills.h"
 #include "libcore/backend/cpu/variants.h"
@@ -27,9 +28,12 @@ struct CpuTables {
     fill_elementwise();
     fill_reductions(reduction);
     fill_scans(reduction);
+    fill_complex_reductions(reduction);
     fill_matmul(matmul);
+    fill_complex_matmul(matmul);
     fill_copies(copy);
     fill_conversions(copy);
+    fill_complex_conversions(copy);
     fill_indexing(indexing);
     fill_images();
     fill_nn();
@@ -55,6 +59,7 @@ struct CpuTables {
     fill_compares(elementwise);
     fill_ternaries(elementwise);
     CORE_BY_ISA_TO_AVX2(fill_narrow)(elementwise);
+    fill_complex_elementwise(elementwise);
   }
 
   void fill_images() {

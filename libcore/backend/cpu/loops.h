@@ -43,15 +43,24 @@ struct Odometer {
   }
 };
 
-/// row(offsets, n): n elements from these offsets, by the strides of dimension 0.
+template <int N>
+using RowFunction = void (*)(const void* row, const Offsets<N>& at, std::int64_t n);
+
+/// Calls a row. A function of its own, so that the loop of a kernel is compiled once: inlined into every branch of the
+/// walk, the kernels of all dtypes were five times as much code.
 template <int N, class Row>
-void for_rows(const Loop<N>& loop, std::int64_t grain, Row&& row) {
+[[gnu::noinline]] void call_row(const void* row, const Offsets<N>& at, std::int64_t n) {
+  (*static_cast<const Row*>(row))(at, n);
+}
+
+template <int N>
+[[gnu::noinline]] void walk_rows(const Loop<N>& loop, std::int64_t grain, RowFunction<N> function, const void* row) {
   if (loop.numel == 0) return;
   if (loop.ndim == 1) {
     parallel_for(loop.sizes[0], grain, [&](std::int64_t begin, std::int64_t end) {
       Offsets<N> at;
       for (int k = 0; k < N; ++k) at[k] = begin * loop.strides[k][0];
-      row(at, end - begin);
+      function(row, at, end - begin);
     });
     return;
   }
@@ -59,8 +68,21 @@ void for_rows(const Loop<N>& loop, std::int64_t grain, Row&& row) {
   parallel_for(loop.numel / length, grain / length + 1, [&](std::int64_t begin, std::int64_t end) {
     Odometer<N> odometer;
     odometer.seek(loop, begin);
-    for (std::int64_t i = begin; i < end; ++i, odometer.next(loop)) row(odometer.at, length);
+    for (std::int64_t i = begin; i < end; ++i, odometer.next(loop)) function(row, odometer.at, length);
   });
+}
+
+/// row(offsets, n): n elements from these offsets, by the strides of dimension 0. What the row reads in its loop it
+/// holds in locals of its own: the compiler cannot tell what it captured from what it writes.
+template <int N, class Row>
+void for_rows(const Loop<N>& loop, std::int64_t grain, const Row& row) {
+  walk_rows<N>(loop, grain, call_row<N, Row>, &row);
+}
+
+/// for_rows of a loop of one row that stays on the calling thread, without the walk: it costs as much as some rows.
+template <int N, class Row>
+void for_one_row(const Loop<N>& loop, const Row& row) {
+  call_row<N, Row>(&row, Offsets<N>{}, loop.numel);
 }
 
 /// The same on the calling thread alone, in order.
@@ -76,9 +98,11 @@ void for_rows_in_order(const Loop<N>& loop, Row&& row) {
 template <int N, class Body>
 void for_each(const Loop<N>& loop, std::int64_t grain, Body&& body) {
   for_rows(loop, grain, [&](Offsets<N> at, std::int64_t n) {
+    Offsets<N> step;
+    for (int k = 0; k < N; ++k) step[k] = loop.strides[k][0];
     for (std::int64_t i = 0; i < n; ++i) {
       body(at);
-      for (int k = 0; k < N; ++k) at[k] += loop.strides[k][0];
+      for (int k = 0; k < N; ++k) at[k] += step[k];
     }
   });
 }

@@ -6,8 +6,10 @@
 
 #include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/tensor/storage.h"
 #include "libcore/tensor/tensor.h"
 
@@ -33,7 +35,7 @@ TensorList roots_of(const TensorList& inputs, const std::vector<bool>& wanted, b
 }
 
 /// Saved: the inputs.
-struct ComposedBackward final : Node {
+struct ComposedBackward final : Node, detail::FollowsConvention {
   const char* printed = "";
   ComposedMany function;
   std::size_t count = 0;
@@ -135,7 +137,7 @@ TensorList composed_many(const char* printed, const TensorList& inputs, Composed
   for (const Tensor& x : inputs) node->add_edge(x);
   for (const Tensor& x : inputs) node->save(x);
   for (Tensor& y : results) {
-    if (y.is_floating_point()) record(y, node);
+    if (is_inexact(y.dtype())) record(y, node);
   }
   return results;
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libcore/autograd/autograd_meta.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/sparse.h"
@@ -10,8 +11,7 @@
 
 namespace core::detail {
 
-Tensor snapshot(const Tensor& t) {
-  Tensor copy = raw::clone(t);
+Tensor with_history_of(const Tensor& t, Tensor copy) {
   if (const auto& node = t.grad_fn()) {
     AutogradMeta& meta = make_meta(copy);
     meta.grad_fn = node;
@@ -19,6 +19,9 @@ Tensor snapshot(const Tensor& t) {
     copy.impl()->requires_grad = true;
   }
   return copy;
+}
+Tensor snapshot(const Tensor& t) {
+  return with_history_of(t, raw::clone(t));
 }
 
 void check_writable(const Tensor& self, bool with_history) {
@@ -44,7 +47,8 @@ void check_overlap(const Tensor& self, const Tensor& other) {
 }
 
 void write_result(const Tensor& self, const Tensor& result) {
-  const bool loses_fraction = is_floating(result.dtype()) && !is_floating(self.dtype());
+  const bool loses_part = is_complex(result.dtype()) && !is_complex(self.dtype());
+  const bool loses_fraction = loses_part || (is_inexact(result.dtype()) && !is_inexact(self.dtype()));
   const bool loses_number = result.dtype() != DType::boolean && self.dtype() == DType::boolean;
   if (loses_fraction || loses_number) {
     throw Error(ErrorCode::runtime, std::string("result type ") + scalar_type_name(result.dtype()) +

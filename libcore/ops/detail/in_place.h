@@ -10,6 +10,8 @@
 
 namespace core::detail {
 
+/// `copy`, of t's elements, with t's own history: t as it was before a change.
+Tensor with_history_of(const Tensor& t, Tensor copy);
 /// A copy of `t` with t's own history, so that what an operation saves survives the change of t.
 Tensor snapshot(const Tensor& t);
 /// check_in_place(), and that no element of `self` stands for several.

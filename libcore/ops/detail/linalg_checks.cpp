@@ -34,7 +34,7 @@ const char* kernel_of(std::string_view name) {
 }  // namespace
 
 void check_linalg_type(const Tensor& a, const char* name, bool allow_low) {
-  if (a.dtype() == DType::f32 || a.dtype() == DType::f64) return;
+  if (is_lapack_type(a.dtype())) return;
   const bool low = is_floating(a.dtype());
   if (low && allow_low) return;
   const std::string type = scalar_type_name(a.dtype());

@@ -3,10 +3,13 @@
 // Internal to ops.
 
 #include <algorithm>
+#include <complex>
 #include <string>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/lapack.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/operators.h"
@@ -90,9 +93,32 @@ Tensor batch_tensor(const std::vector<T>& values, const Shape& sizes, Device dev
   return from_values(std::span<const T>(values), sizes, {.device = device});
 }
 
-/// body.template operator()<T>() in the type of `a`.
+/// Whether LAPACK computes with it.
+inline bool is_lapack_type(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::c64 || dtype == DType::c128;
+}
+/// The conjugate of the transpose; of real matrices the transpose.
+inline Tensor turned(const Tensor& a) {
+  return conj(a.mT());
+}
+
+/// body.template operator()<T>() in the type of `a`, real or complex.
 template <class Body>
 auto in_linalg_type(const Tensor& a, Body body) {
+  switch (a.dtype()) {
+    case DType::f64:
+      return body.template operator()<double>();
+    case DType::c64:
+      return body.template operator()<std::complex<float>>();
+    case DType::c128:
+      return body.template operator()<std::complex<double>>();
+    default:
+      return body.template operator()<float>();
+  }
+}
+/// The same of real numbers alone.
+template <class Body>
+auto in_real_type(const Tensor& a, Body body) {
   if (a.dtype() == DType::f64) return body.template operator()<double>();
   return body.template operator()<float>();
 }

@@ -16,7 +16,9 @@ namespace core::detail {
 /// Which row of the identity stands in each row of P, for P of `rows` rows: int64.
 inline Tensor row_order(const Tensor& pivots, std::int64_t rows) {
   const std::vector<std::int64_t> swaps = pivots.to_vector<std::int64_t>();
-  const std::int64_t k = pivots.size(-1), count = k == 0 ? 1 : pivots.numel() / k;
+  const std::int64_t k = pivots.size(-1);
+  std::int64_t count = 1;
+  for (std::int64_t d = 0; d + 1 < pivots.dim(); ++d) count *= pivots.size(d);
   std::vector<std::int64_t> order;
   for (std::int64_t b = 0; b < count; ++b) {
     std::vector<std::int64_t> from(static_cast<std::size_t>(rows)), place(static_cast<std::size_t>(rows));
@@ -36,7 +38,11 @@ inline Tensor row_order(const Tensor& pivots, std::int64_t rows) {
 
 /// P of a = P L U, in the dtype of `like`.
 inline Tensor permutation(const Tensor& pivots, std::int64_t rows, const Tensor& like) {
-  return one_hot(row_order(pivots, rows), rows).to(like.dtype());
+  const Tensor order = row_order(pivots, rows);
+  if (order.numel() > 0) return one_hot(order, rows).to(like.dtype());
+  Shape sizes = order.sizes();
+  sizes.push_back(rows);
+  return zeros(sizes, {.dtype = like.dtype(), .device = like.device()});
 }
 
 inline Tensor lower_factor(const Tensor& lu) {

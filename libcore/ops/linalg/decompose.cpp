@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libcore/autograd/autocast_casts.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/blas.h"
@@ -15,6 +16,7 @@
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -54,12 +56,12 @@ QR qr_factors(const Tensor& a, QrMode mode) {
   });
 }
 
-/// x + x^T with the diagonal once.
+/// x + x^H with the diagonal, of which only real parts count, once.
 Tensor symmetric_once(const Tensor& x) {
-  return x + x.mT() - diag_embed(x.diagonal(0, -2, -1));
+  return x + turned(x) - diag_embed(real(x.diagonal(0, -2, -1)));
 }
 
-struct QrBackward final : Node {
+struct QrBackward final : Node, FollowsConvention {
   QrMode mode = QrMode::reduced;
   std::string_view name() const override { return "LinalgQrBackward0"; }
   TensorList apply(TensorList g) override {
@@ -78,16 +80,28 @@ struct QrBackward final : Node {
     // a = (x | y) with x square: y = q v.
     const Tensor u = r.narrow(-1, 0, m), v = r.narrow(-1, m, n - m), up_v = up_r.narrow(-1, m, n - m);
     const Tensor y = matmul(q, v);
-    const Tensor up_x = tall(q, u, up_q + matmul(y, up_v.mT()), up_r.narrow(-1, 0, m));
+    const Tensor up_x = tall(q, u, up_q + matmul(y, turned(up_v)), up_r.narrow(-1, 0, m));
     return {cat(std::vector<Tensor>{up_x, matmul(q, up_v)}, -1)};
   }
 
  private:
   static Tensor tall(const Tensor& q, const Tensor& r, const Tensor& up_q, const Tensor& up_r) {
-    const Tensor middle = triu(matmul(up_r, r.mT()) - matmul(q.mT(), up_q));
-    return solve_triangular(r.mT(), up_q + matmul(q, symmetric_once(middle)), {.upper = false, .left = false});
+    const Tensor middle = triu(matmul(up_r, turned(r)) - matmul(turned(q), up_q));
+    return solve_triangular(turned(r), up_q + matmul(q, symmetric_once(middle)), {.upper = false, .left = false});
   }
 };
+
+/// `seen`: the gradient of complex vectors, whose columns may turn by any phase, seen from these.
+void check_phase(const Tensor& seen, const char* what, const char* so) {
+  if (allclose(imag(seen.detach().diagonal(0, -2, -1)), zeros({}, {.dtype = real(seen).dtype()}),
+               {.rtol = 1e-2, .atol = 1e-2})) {
+    return;
+  }
+  linalg_fail(std::string(what) +
+              " in the complex case are specified up to multiplication by e^{i phi}. The specified loss function "
+              "depends on this " +
+              so);
+}
 
 SVD svd_factors(const Tensor& a, char job) {
   return in_linalg_type(a, [&]<class T>() {
@@ -96,9 +110,9 @@ SVD svd_factors(const Tensor& a, char job) {
     const int u_columns = job == 'A' ? m : job == 'S' ? k : 0, vh_rows = job == 'A' ? n : job == 'S' ? k : 0;
     const Shape batch = batch_sizes(a);
     Columns<T> u(with_sizes(batch, {m, u_columns})), vh(with_sizes(batch, {vh_rows, n}));
-    std::vector<T> s(static_cast<std::size_t>(k) * batch_count(a));
+    std::vector<lapack::Real<T>> s(static_cast<std::size_t>(k) * batch_count(a));
     for (std::size_t b = 0; b < batch_count(a); ++b) {
-      T* values = s.data() + b * static_cast<std::size_t>(k);
+      auto* values = s.data() + b * static_cast<std::size_t>(k);
       if (k == 0) {  // LAPACK leaves these alone
         for (int i = 0; i < std::min(u_columns, m); ++i) u.at(b, i, i) = 1;
         for (int i = 0; i < std::min(vh_rows, n); ++i) vh.at(b, i, i) = 1;
@@ -117,7 +131,7 @@ SVD svd_factors(const Tensor& a, char job) {
   });
 }
 
-struct SvdBackward final : Node {
+struct SvdBackward final : Node, FollowsConvention {
   bool values_alone = false;
   std::string_view name() const override { return "LinalgSvdBackward0"; }
   TensorList apply(TensorList g) override {
@@ -127,26 +141,41 @@ struct SvdBackward final : Node {
     }
     const Tensor s = saved(1);
     const std::int64_t k = s.size(-1);
-    const Tensor u = saved(0).narrow(-1, 0, k), v = saved(2).narrow(-2, 0, k).mT();
+    const Tensor u = saved(0).narrow(-1, 0, k), v = turned(saved(2).narrow(-2, 0, k));
+    if (!g[0].defined() && !g[2].defined()) return {matmul(u * row(g[1]), turned(v))};
     Tensor inner = g[1].defined() ? diag_embed(g[1]) : zeros(with_sizes(batch_of(s), {k, k}), like(s));
+    check_phases(u, v, g);
     const Tensor gaps = differences(s * s);
-    if (g[0].defined()) inner = inner + skew(matmul(u.mT(), g[0].narrow(-1, 0, k))) / gaps * row(s);
-    const Tensor up_v = g[2].defined() ? g[2].narrow(-2, 0, k).mT() : Tensor();
-    if (up_v.defined()) inner = inner + column(s) * (skew(matmul(v.mT(), up_v)) / gaps);
-    Tensor result = matmul(matmul(u, inner), v.mT());
+    const Tensor of_u = g[0].defined() ? skew(matmul(turned(u), g[0].narrow(-1, 0, k))) : Tensor();
+    if (of_u.defined()) inner = inner + of_u / gaps * row(s);
+    const Tensor up_v = g[2].defined() ? turned(g[2].narrow(-2, 0, k)) : Tensor();
+    if (up_v.defined()) inner = inner + column(s) * (skew(matmul(turned(v), up_v)) / gaps);
+    if (of_u.defined() && up_v.defined() && is_complex(u)) {  // both turn by one phase
+      inner = inner + diag_embed(of_u.diagonal(0, -2, -1) / (s * 2));
+    }
+    Tensor result = matmul(matmul(u, inner), turned(v));
     if (g[0].defined() && u.size(-2) > k) {
       const Tensor up = g[0].narrow(-1, 0, k) / row(s);
-      result = result + matmul(up - matmul(u, matmul(u.mT(), up)), v.mT());
+      result = result + matmul(up - matmul(u, matmul(turned(u), up)), turned(v));
     }
     if (up_v.defined() && v.size(-2) > k) {
       const Tensor up = up_v / row(s);
-      result = result + matmul(u, (up - matmul(v, matmul(v.mT(), up))).mT());
+      result = result + matmul(u, turned(up - matmul(v, matmul(turned(v), up))));
     }
     return {result};
   }
 
  private:
-  static Tensor skew(const Tensor& x) { return x - x.mT(); }
+  static Tensor skew(const Tensor& x) { return x - turned(x); }
+  /// The factor e^i of a column of u and v is anything: a loss must not depend on it.
+  static void check_phases(const Tensor& u, const Tensor& v, const TensorList& g) {
+    if (!is_complex(u)) return;
+    const std::int64_t k = u.size(-1);
+    Tensor all = zeros({}, like(u));
+    if (g[0].defined()) all = all + matmul(turned(u), g[0].narrow(-1, 0, k));
+    if (g[2].defined()) all = all + matmul(turned(v), turned(g[2].narrow(-2, 0, k)));
+    check_phase(all, "svd_backward: The singular vectors", "phase term, making it ill-defined.");
+  }
   static TensorOptions like(const Tensor& x) { return {.dtype = x.dtype(), .device = x.device()}; }
   static Shape batch_of(const Tensor& s) {
     Shape sizes;
@@ -159,7 +188,7 @@ Eigen eigen_factors(const Tensor& a, const std::string& uplo) {
   return in_linalg_type(a, [&]<class T>() {
     Columns<T> vectors(a);
     const int n = vectors.rows();
-    std::vector<T> values(static_cast<std::size_t>(n) * batch_count(a));
+    std::vector<lapack::Real<T>> values(static_cast<std::size_t>(n) * batch_count(a));
     for (std::size_t b = 0; b < batch_count(a); ++b) {
       const int info =
           n == 0 ? 0
@@ -174,16 +203,19 @@ Eigen eigen_factors(const Tensor& a, const std::string& uplo) {
   });
 }
 
-struct EighBackward final : Node {
+struct EighBackward final : Node, FollowsConvention {
   std::string_view name() const override { return "LinalgEighBackward0"; }
   TensorList apply(TensorList g) override {
     const Tensor values = saved(0), v = saved(1);
-    Tensor inner = g[0].defined() ? diag_embed(g[0]) : zeros_like(v);
-    if (g[1].defined()) {
-      const Tensor turned = matmul(v.mT(), g[1]);
-      inner = inner + (turned - diag_embed(turned.diagonal(0, -2, -1))) / differences(values);
+    if (!g[1].defined()) return {matmul(v * row(g[0]), turned(v))};
+    const Tensor seen = matmul(turned(v), g[1]);
+    if (is_complex(v)) {
+      check_phase(seen, "linalg_eigh_backward: The eigenvectors", "quantity, so it is ill-defined.");
     }
-    return {matmul(v, matmul(inner, v.mT()))};
+    const Tensor turning = (seen - turned(seen)) * 0.5;  // vectors stay at right angles
+    Tensor inner = (turning - diag_embed(turning.diagonal(0, -2, -1))) / differences(values);
+    if (g[0].defined()) inner = inner + diag_embed(g[0]);
+    return {matmul(v, matmul(inner, turned(v)))};
   }
 };
 
@@ -196,6 +228,7 @@ std::string checked_uplo(const std::string& uplo) {
 }  // namespace
 
 QR qr(const Tensor& a, const std::string& mode) {
+  const core::detail::OpScope scope("linalg_qr", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return qr(to(a), mode);
   const QrMode how = qr_mode(mode);
   check_matrix(a, "linalg.qr");
@@ -212,6 +245,7 @@ QR qr(const Tensor& a, const std::string& mode) {
 }
 
 SVD svd(const Tensor& a, bool full_matrices) {
+  const core::detail::OpScope scope("linalg_svd", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return svd(to(a), full_matrices);
   check_matrix(a, "linalg.svd");
   check_linalg_type(a, "linalg.svd");
@@ -224,6 +258,7 @@ SVD svd(const Tensor& a, bool full_matrices) {
 }
 
 Tensor svdvals(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_svdvals", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return svdvals(to(a));
   check_matrix(a, "linalg.svd");
   check_linalg_type(a, "linalg.svd");
@@ -237,10 +272,11 @@ Tensor svdvals(const Tensor& a) {
 }
 
 Eigen eigh(const Tensor& a, const std::string& uplo) {
+  const core::detail::OpScope scope("linalg_eigh", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eigh(to(a), uplo);
   check_square(a, "linalg.eigh");
   const std::string triangle = checked_uplo(uplo);
-  if (!is_floating(a.dtype())) {
+  if (!is_floating(a.dtype()) && !is_lapack_type(a.dtype())) {
     throw Error(ErrorCode::not_implemented,
                 std::string("\"linalg_eigh_cpu\" not implemented for '") + scalar_type_name(a.dtype()) + "'");
   }
@@ -255,6 +291,7 @@ Eigen eigh(const Tensor& a, const std::string& uplo) {
 }
 
 Tensor eigvalsh(const Tensor& a, const std::string& uplo) {
+  const core::detail::OpScope scope("linalg_eigvalsh", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eigvalsh(to(a), uplo);
   return eigh(a, uplo).values;
 }

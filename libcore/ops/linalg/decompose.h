@@ -1,7 +1,8 @@
 #pragma once
 // Decompositions of matrices and batches of them, as torch.linalg: results, errors, gradients and node names are
-// PyTorch's. Matrices are the last two dimensions; all before them are batches. f32 and f64. Thread safety: pure
-// functions. Cost: LAPACK on the host, whatever the device. Use: auto [u, s, vh] = core::linalg::svd(a, false);
+// PyTorch's. Matrices are the last two dimensions; all before them are batches. f32 and f64, complex64 and complex128
+// (eig() of real ones alone; of complex ones the transposes below are conjugated). Thread safety: pure functions. Cost:
+// LAPACK on the host, whatever the device. Use: auto [u, s, vh] = core::linalg::svd(a, false);
 
 #include <string>
 
@@ -29,7 +30,7 @@ struct Eigen {
   Tensor vectors;  ///< columns
 };
 
-/// Of symmetric matrices, of which one triangle is read: "L" or "U".
+/// Of symmetric (Hermitian) matrices, of which one triangle is read: "L" or "U".
 Eigen eigh(const Tensor& a, const std::string& uplo = "L");
 Tensor eigvalsh(const Tensor& a, const std::string& uplo = "L");
 
@@ -79,6 +80,17 @@ struct Reflections {
   Tensor a;  ///< R above and on the diagonal, reflectors below
   Tensor tau;
 };
+
+/// What Tensor::svd() gives.
+struct SingularValues {
+  Tensor u, s, v;
+};
+
+/// The product of `other` and the square matrix of the reflections that geqrf() gives, which is not formed by PyTorch
+/// and here is; transpose: of its conjugate
+/// transpose. Errors: those of linalg::householder_product().
+Tensor ormqr(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left = true,
+             bool transpose = false);
 
 /// The factors of qr() as LAPACK keeps them. Has no derivative.
 Reflections geqrf(const Tensor& a);

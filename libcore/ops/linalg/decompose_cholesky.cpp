@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libcore/autograd/autocast_casts.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -12,6 +13,7 @@
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -37,27 +39,28 @@ Factors cholesky_factors(const Tensor& a) {
   });
 }
 
-struct CholeskyBackward final : Node {
+struct CholeskyBackward final : Node, FollowsConvention {
   bool upper = false;
   std::string_view name() const override { return "LinalgCholeskyExBackward0"; }
   TensorList apply(TensorList g) override {
-    const Tensor factor = upper ? saved(0).mT() : saved(0), up = upper ? g[0].mT() : g[0];
-    const Tensor half = half_lower(matmul(factor.mT(), up));
-    const TriangularOptions turned{.upper = true}, from_right{.upper = false, .left = false};
-    const Tensor inner = (half + half.mT()) * 0.5;
-    return {solve_triangular(factor, solve_triangular(factor.mT(), inner, turned), from_right)};
+    const Tensor factor = upper ? turned(saved(0)) : saved(0), up = upper ? turned(g[0]) : g[0];
+    const Tensor lower = tril(matmul(turned(factor), up));
+    const TriangularOptions above{.upper = true}, from_right{.upper = false, .left = false};
+    const Tensor inner = (lower + turned(tril(lower, -1))) * 0.5;
+    return {solve_triangular(factor, solve_triangular(turned(factor), inner, above), from_right)};
   }
 };
 
 }  // namespace
 
 WithInfo cholesky_ex(const Tensor& a, bool upper) {
+  const core::detail::OpScope scope("linalg_cholesky_ex", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return cholesky_ex(to(a), upper);
   check_square(a, "linalg.cholesky");
   check_linalg_type(a, "linalg.cholesky");
   const NoGradGuard no_copy_history;
-  Factors found = cholesky_factors(upper ? a.mT() : a);
-  return {upper ? found.lower.mT().contiguous() : found.lower, info_tensor(found.info, a)};
+  Factors found = cholesky_factors(upper ? turned(a) : a);
+  return {upper ? turned(found.lower).contiguous() : found.lower, info_tensor(found.info, a)};
 }
 
 Tensor cholesky(const Tensor& a, bool upper) {

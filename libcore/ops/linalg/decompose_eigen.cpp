@@ -9,6 +9,7 @@
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/linalg_checks.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -32,8 +33,8 @@ void check_complex_result(const Tensor& a, const char* name) {
   if (!needs_grad(a)) return;
   throw Error(ErrorCode::not_implemented,
               std::string("linalg.") + name +
-                  ": eigenvalues of matrices that are not symmetric are complex, and complex tensors have no gradients "
-                  "here; use eigh, or detach() the matrix");
+                  ": eigenvalues of matrices that are not symmetric have no gradients here; use eigh, or detach() the "
+                  "matrix");
 }
 
 /// Values, and vectors where wanted, as pairs of numbers: (..., n, 2) and (..., n, n, 2).
@@ -78,6 +79,7 @@ Eigen eigen(const Tensor& a, bool wants_vectors) {
 }  // namespace
 
 Eigen eig(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_eig", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eig(to(a));
   check_matrix(a, "linalg.eig");
   check_complex_result(a, "eig");
@@ -85,6 +87,7 @@ Eigen eig(const Tensor& a) {
 }
 
 Tensor eigvals(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_eigvals", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eigvals(to(a));
   check_matrix(a, "linalg.eig");
   check_complex_result(a, "eigvals");

@@ -14,6 +14,7 @@
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -27,7 +28,7 @@ void check_factorable(const Tensor& a, const char* name) {
     linalg_fail(std::string(name) + ": Expected tensor with 2 or more dimensions. Got size: " + to_list(a.sizes()) +
                 " instead");
   }
-  if (a.dtype() == DType::f32 || a.dtype() == DType::f64) return;
+  if (is_lapack_type(a.dtype())) return;
   throw Error(ErrorCode::not_implemented,
               std::string("\"lu_cpu\" not implemented for '") + scalar_type_name(a.dtype()) + "'");
 }
@@ -93,6 +94,7 @@ struct LuFactorBackward final : Node {
 }  // namespace
 
 LU lu(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_lu", a);
   check_factorable(a, "linalg.lu");
   const LUFactorsInfo f = factors_of(a);
   LU result{permutation(f.pivots, a.size(-2), f.lu), lower_factor(f.lu), upper_factor(f.lu)};
@@ -107,6 +109,7 @@ LU lu(const Tensor& a) {
 }
 
 LUFactorsInfo lu_factor_ex(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_lu_factor_ex", a);
   check_factorable(a, "torch.lu_factor");
   LUFactorsInfo f = factors_of(a);
   if (!needs_grad(a)) return f;

@@ -10,8 +10,10 @@
 #include "libcore/ops/copy.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/linalg_checks.h"
+#include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -40,7 +42,7 @@ Tensor reflected(const Tensor& reflectors, const Tensor& tau) {
   Tensor q = eye(m, n, made).expand(reflectors.sizes());
   for (std::int64_t i = tau.size(-1) - 1; i >= 0; --i) {
     const Tensor v = vectors.narrow(-1, i, 1);
-    q = q - corner(tau.select(-1, i)) * matmul(v, matmul(v.mT(), q));
+    q = q - corner(tau.select(-1, i)) * matmul(v, matmul(turned(v), q));
   }
   return q;
 }
@@ -62,6 +64,7 @@ void check_reflections(const Tensor& reflectors, const Tensor& tau) {
 }  // namespace
 
 Tensor householder_product(const Tensor& reflectors, const Tensor& tau) {
+  const core::detail::OpScope scope("linalg_householder_product", reflectors, tau);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&reflectors, &tau}); to)
     return householder_product(to(reflectors), to(tau));
   check_reflections(reflectors, tau);
@@ -74,7 +77,19 @@ Tensor householder_product(const Tensor& reflectors, const Tensor& tau) {
 }  // namespace core::linalg
 
 namespace core {
+Tensor ormqr(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
+  if (reflectors.dim() < 2) detail::linalg_fail("torch.ormqr: input must have at least 2 dimensions.");
+  const std::int64_t m = reflectors.size(-2), n = std::min(m, reflectors.size(-1));
+  const Tensor known = reflectors.narrow(-1, 0, n);
+  const Tensor beyond = zeros(detail::with_sizes(detail::batch_sizes(known), {m, m - n}),
+                              {.dtype = known.dtype(), .device = known.device()});
+  const Tensor q = linalg::householder_product(cat(std::vector<Tensor>{known, beyond}, -1), tau);
+  const Tensor factor = transpose ? detail::turned(q) : q;
+  return left ? matmul(factor, other) : matmul(other, factor);
+}
+
 Reflections geqrf(const Tensor& a) {
+  const core::detail::OpScope scope("geqrf", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return geqrf(to(a));
   if (a.dim() < 2) detail::linalg_fail("torch.geqrf: input must have at least 2 dimensions.");
   detail::check_linalg_type(a, "geqrf");

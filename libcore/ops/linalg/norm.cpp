@@ -72,7 +72,7 @@ Tensor kept(Tensor x, const Shape& dims, bool keepdim) {
 Tensor spectral_norm(const Tensor& a, const Shape& dims, const MatrixNormOptions& o) {
   const Tensor values = svdvals(as_matrices(a, dims));
   if (o.ord.text == "nuc") return kept(values.sum(Shape{-1}), dims, o.keepdim);
-  if (values.size(-1) == 0) return kept(values.sum(Shape{-1}), dims, o.keepdim);
+  if (values.size(-1) == 0 && o.ord.number > 0) return kept(values.sum(Shape{-1}), dims, o.keepdim);
   return kept(o.ord.number > 0 ? amax(values, {.dims = {-1}}) : amin(values, {.dims = {-1}}), dims, o.keepdim);
 }
 
@@ -82,7 +82,8 @@ Tensor sums_norm(const Tensor& a, const Shape& dims, const MatrixNormOptions& o)
   const Tensor sums = vector_norm(a, {.ord = 1, .dims = {summed}, .keepdim = o.keepdim});
   if (!o.keepdim && left > summed) --left;
   const ReduceOptions how{.dims = {left}, .keepdim = o.keepdim};
-  return o.ord.number > 0 ? amax(sums, how) : amin(sums, how);
+  if (o.ord.number < 0) return amin(sums, how);
+  return sums.size(left) == 0 ? sums.sum(how.dims, how.keepdim) : amax(sums, how);
 }
 
 }  // namespace
@@ -133,6 +134,7 @@ Tensor cond(const Tensor& a, const std::optional<MatrixOrder>& ord) {
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return cond(to(a), ord);
   if (a.dim() < 2) linalg_fail("linalg.cond: The input tensor must have at least 2 dimensions.");
   const bool by_values = !ord || (ord->text.empty() && std::abs(ord->number) == 2);
+  if (a.numel() == 0) return zeros(batch_sizes(a), {.dtype = real(a).dtype(), .device = a.device()});
   if (by_values) {
     const Tensor values = svdvals(a);
     const Tensor ratio = values.narrow(-1, 0, 1) / values.narrow(-1, values.size(-1) - 1, 1);
@@ -143,7 +145,8 @@ Tensor cond(const Tensor& a, const std::optional<MatrixOrder>& ord) {
   const WithInfo inverse = inv_ex(a);
   const Tensor singular = inverse.info.ne(zeros_like(inverse.info));
   const Tensor value = matrix_norm(a, {.ord = *ord}) * matrix_norm(inverse.result, {.ord = *ord});
-  const Tensor infinite = full({}, std::numeric_limits<double>::infinity(), {.dtype = a.dtype(), .device = a.device()});
+  const Tensor infinite =
+      full({}, std::numeric_limits<double>::infinity(), {.dtype = value.dtype(), .device = a.device()});
   return where(singular, infinite, value);
 }
 

@@ -93,7 +93,7 @@ Tensor multi_dot(const std::vector<Tensor>& tensors) {
 
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim) {
   if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return vecdot(to(a), to(b), dim);
-  return (a * b).sum(Shape{dim});
+  return (conj(a) * b).sum(Shape{dim});
 }
 
 Tensor diagonal(const Tensor& a, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {

@@ -16,6 +16,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/view.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
 
@@ -101,9 +102,9 @@ struct SolveTriangularBackward final : Node {
   std::string_view name() const override { return "LinalgSolveTriangularBackward0"; }
   TensorList apply(TensorList g) override {
     const Tensor a = saved(0), x = saved(1);
-    TriangularOptions turned = how;
-    turned.upper = !how.upper;
-    const Tensor up = solve_triangular(a.mT(), g[0], turned);
+    TriangularOptions other = how;
+    other.upper = !how.upper;
+    const Tensor up = solve_triangular(a.mT(), g[0], other);
     TensorList result{Tensor(), up};
     if (!wants(0)) return result;
     const Tensor whole = how.left ? -matmul(up, x.mT()) : -matmul(x.mT(), up);
@@ -120,7 +121,8 @@ Tensor lu_solve(const LUFactors& factors, const Tensor& b, const LuSolveOptions&
   check_equation(factors.lu, b, "linalg.lu_solve", o.left);
   const Tensor p = permutation(factors.pivots, factors.lu.size(-2), factors.lu);
   return composed("LinalgLuSolveBackward0", {factors.lu, b}, [p, o](const TensorList& in) {
-    const Tensor l = lower_factor(in[0]), u = upper_factor(in[0]), right = o.left ? in[1] : in[1].mT();
+    const auto of = [&](const Tensor& factor) { return o.adjoint ? conj(factor) : factor; };
+    const Tensor l = of(lower_factor(in[0])), u = of(upper_factor(in[0])), right = o.left ? in[1] : in[1].mT();
     const TriangularOptions lower{.upper = false, .unitriangular = true}, upper{.upper = true};
     const TriangularOptions lower_turned{.upper = true, .unitriangular = true}, upper_turned{.upper = false};
     const Tensor x =
@@ -133,15 +135,15 @@ Tensor lu_solve(const LUFactors& factors, const Tensor& b, const LuSolveOptions&
 
 Tensor tensorsolve(const Tensor& a, const Tensor& b, const Shape& dims) {
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a, &b}); to) return tensorsolve(to(a), to(b), dims);
-  Tensor turned = a;
+  Tensor moved = a;
   if (!dims.empty()) {
     Shape end;
     for (std::size_t i = 0; i < dims.size(); ++i) {
       end.push_back(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(dims.size()));
     }
-    turned = movedim(a, dims, end);
+    moved = movedim(a, dims, end);
   }
-  const Shape& sizes = turned.sizes();
+  const Shape& sizes = moved.sizes();
   const auto known = std::min(static_cast<std::size_t>(b.dim()), sizes.size());
   const std::int64_t rows = product(sizes, 0, known), columns = product(sizes, known, sizes.size());
   if (rows != columns) {
@@ -150,7 +152,7 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, const Shape& dims) {
         "but got " +
         std::to_string(columns) + " != " + std::to_string(rows));
   }
-  return solve(turned.reshape({rows, columns}), b.flatten()).reshape(part(sizes, known, sizes.size()));
+  return solve(moved.reshape({rows, columns}), b.flatten()).reshape(part(sizes, known, sizes.size()));
 }
 
 Tensor tensorinv(const Tensor& a, std::int64_t ind) {
@@ -169,6 +171,7 @@ Tensor tensorinv(const Tensor& a, std::int64_t ind) {
 }
 
 WithInfo solve_ex(const Tensor& a, const Tensor& b) {
+  const core::detail::OpScope scope("linalg_solve_ex", a, b);
   check_square(a, "linalg.solve");
   check_linalg_type(a, "linalg.solve");
   const bool vectors = is_vector_case(a, b);
@@ -188,6 +191,7 @@ WithInfo solve_ex(const Tensor& a, const Tensor& b) {
 }
 
 Tensor solve(const Tensor& a, const Tensor& b) {
+  const core::detail::OpScope scope("linalg_solve", a, b);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a, &b}); to) return solve(to(a), to(b));
   const WithInfo both = solve_ex(a, b);
   const std::vector<std::int64_t> info = both.info.to_vector<std::int64_t>();
@@ -198,6 +202,7 @@ Tensor solve(const Tensor& a, const Tensor& b) {
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& o) {
+  const core::detail::OpScope scope("linalg_solve_triangular", a, b);
   check_square(a, "linalg.solve_triangular");
   check_linalg_type(a, "linalg.solve_triangular");
   check_matrix(b, "linalg.solve_triangular");
@@ -224,8 +229,9 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& factor, bool upper) {
     detail::linalg_fail("Incompatible matrix sizes for cholesky_solve: each A matrix is " + by(factor) +
                         " but each b matrix is " + by(b));
   }
-  const Tensor lower = upper ? factor.mT() : factor;
-  return linalg::solve_triangular(lower.mT(), linalg::solve_triangular(lower, b, {.upper = false}), {.upper = true});
+  const Tensor lower = upper ? detail::turned(factor) : factor;
+  return linalg::solve_triangular(detail::turned(lower), linalg::solve_triangular(lower, b, {.upper = false}),
+                                  {.upper = true});
 }
 
 Tensor cholesky_inverse(const Tensor& factor, bool upper) {

@@ -1,6 +1,7 @@
 #pragma once
 // Equations, inverses and determinants, as torch.linalg: results, errors, gradients and node names are PyTorch's.
-// Matrices are the last two dimensions; all before them are batches. f32 and f64.
+// Matrices are the last two dimensions; all before them are batches. f32 and f64, complex64 and complex128 (lstsq() of
+// real ones alone).
 // Thread safety: pure functions. Cost: LAPACK on the host, whatever the device.
 // Use: core::Tensor x = core::linalg::solve(a, b);
 
@@ -54,7 +55,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 
 struct LuSolveOptions {
   bool left = true;      ///< else x @ a = b
-  bool adjoint = false;  ///< a^T instead of a
+  bool adjoint = false;  ///< the conjugate transpose instead of a
 };
 
 /// The x of a @ x = b from lu_factor(a).

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libcore/autograd/autocast_casts.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -15,6 +16,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -47,8 +49,8 @@ Inverses inverses(const Tensor& a) {
 struct InvBackward final : Node {
   std::string_view name() const override { return "LinalgInvExBackward0"; }
   TensorList apply(TensorList g) override {
-    const Tensor turned = saved(0).mT();
-    return {-matmul(turned, matmul(g[0], turned))};
+    const Tensor transposed = saved(0).mT();
+    return {-matmul(transposed, matmul(g[0], transposed))};
   }
 };
 
@@ -62,17 +64,19 @@ Determinants determinants(const Tensor& a) {
     Columns<T> lu(a);
     const int n = lu.rows();
     std::vector<int> pivots(static_cast<std::size_t>(n));
-    std::vector<T> sign, log;
+    std::vector<T> sign;
+    std::vector<lapack::Real<T>> log;
     for (std::size_t k = 0; k < batch_count(a); ++k) {
       lapack::lu(n, n, lu.matrix(k), pivots.data());
-      T s = 1, l = 0;
+      T s = 1;
+      lapack::Real<T> l = 0;
       for (int i = 0; i < n; ++i) {
         const T u = lu.at(k, i, i);
-        if ((u < 0) != (pivots[static_cast<std::size_t>(i)] != i + 1)) s = -s;
-        if (u == 0) s = 0;
-        l += std::log(std::abs(u));
+        const lapack::Real<T> size = std::abs(u);
+        s *= size == 0 ? T(0) : pivots[static_cast<std::size_t>(i)] != i + 1 ? -u / size : u / size;
+        l += std::log(size);
       }
-      sign.push_back(std::isnan(l) ? l : s);
+      sign.push_back(std::isnan(l) ? T(l) : s);
       log.push_back(l);
     }
     return Determinants{batch_tensor(sign, batch_sizes(a), a.device()), batch_tensor(log, batch_sizes(a), a.device())};
@@ -104,7 +108,7 @@ Tensor cofactors(const Tensor& a) {
   const Tensor eye_mask = eye(a.size(-1), {}, {.dtype = DType::boolean, .device = a.device()});
   const Tensor others = prod(masked_fill(side, eye_mask, 1), {.dims = {-1}});
   const Tensor orientation = corner(det(f.u) * det(f.vh));
-  return matmul(f.u * row(others), f.vh) * orientation;
+  return matmul(conj(f.u) * row(others), conj(f.vh)) * orientation;
 }
 
 struct DetBackward final : Node {
@@ -119,17 +123,26 @@ struct DetBackward final : Node {
   }
 };
 
-struct SlogdetBackward final : Node {
+/// Of complex numbers the sign turns too: by i times the imaginary part of the trace of inv(a) times the change.
+struct SlogdetBackward final : Node, FollowsConvention {
   std::string_view name() const override { return "LinalgSlogdetBackward0"; }
   TensorList apply(TensorList g) override {
-    if (!g[1].defined()) return {zeros_like(saved(0))};
-    return {corner(g[1]) * inv_ex(saved(0)).result.mT()};
+    const Tensor a = saved(0), sign = saved(1);
+    const bool turns = is_complex(a) && g[0].defined();
+    if (!g[1].defined() && !turns) return {zeros_like(a)};
+    Tensor factor = g[1];
+    if (turns) {
+      const Tensor turning = imag(conj(g[0]) * sign) * complex_number(0, -1);
+      factor = factor.defined() ? factor + turning : turning;
+    }
+    return {corner(factor) * turned(inv_ex(a).result)};
   }
 };
 
 }  // namespace
 
 WithInfo inv_ex(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_inv_ex", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return inv_ex(to(a));
   check_square(a, "linalg.inv");
   check_linalg_type(a, "linalg.inv");
@@ -143,6 +156,7 @@ WithInfo inv_ex(const Tensor& a) {
 }
 
 Tensor inv(const Tensor& a) {
+  const core::detail::OpScope scope("linalg_inv", a);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return inv(to(a));
   const WithInfo both = inv_ex(a);
   const std::vector<std::int64_t> info = both.info.to_vector<std::int64_t>();
@@ -175,6 +189,7 @@ SignAndLog slogdet(const Tensor& a) {
   node->save(a);
   record(found.sign, node);
   record(found.log, node);
+  node->save_output(found.sign);
   return {found.sign, found.log};
 }
 
@@ -185,6 +200,7 @@ Tensor logdet(const Tensor& x) {
   detail::check_square(x, "logdet");
   detail::check_linalg_type(x, "logdet");
   const auto [sign, log] = linalg::slogdet(x);
+  if (is_complex(x)) return core::log(sign) + log;
   const Tensor nothing = full({}, std::nan(""), {.dtype = x.dtype(), .device = x.device()});
   return where(sign.detach().eq(-1), nothing, log);
 }

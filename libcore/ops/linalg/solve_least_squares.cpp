@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libcore/autograd/autocast_casts.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -16,6 +17,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -44,7 +46,7 @@ struct Solutions {
 };
 
 Solutions least_squares(const Tensor& a, const Tensor& b, double rcond) {
-  return in_linalg_type(a, [&]<class T>() {
+  return in_real_type(a, [&]<class T>() {
     Columns<T> left(a);
     const int m = left.rows(), n = left.columns();
     const Tensor tail =
@@ -73,7 +75,8 @@ struct Tolerance {
   double absolute, relative;
 };
 Tolerance tolerance(const Tensor& a, const RankOptions& o) {
-  const double eps = a.dtype() == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+  const bool is_double = a.dtype() == DType::f64 || a.dtype() == DType::c128;
+  const double eps = is_double ? 2.220446049250313e-16 : 1.1920928955078125e-07;
   const double usual = eps * static_cast<double>(std::max(a.size(-1), a.size(-2)));
   return {o.atol.value_or(0), o.rtol.value_or(o.atol && *o.atol > 0 ? 0 : usual)};
 }
@@ -91,30 +94,31 @@ Tensor plain_pinv(const Tensor& a, const RankOptions& o) {
     const Eigen f = eigh(a.detach());
     const Tensor sizes = f.values.abs();
     const Tensor inverse = where(sizes > threshold_of(sizes, t), reciprocal(f.values), zeros_like(f.values));
-    return matmul(f.vectors * row(inverse), f.vectors.mT());
+    return matmul(f.vectors * row(inverse), turned(f.vectors));
   }
   const SVD f = svd(a.detach(), false);
   const Tensor inverse = where(f.s > threshold_of(f.s, t), reciprocal(f.s), zeros_like(f.s));
-  return matmul(f.vh.mT() * row(inverse), f.u.mT());
+  return matmul(turned(f.vh) * row(inverse), turned(f.u));
 }
 
 /// Source: Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems", 1973.
-struct PinvBackward final : Node {
+struct PinvBackward final : Node, FollowsConvention {
   std::string_view name() const override { return "LinalgPinvBackward0"; }
   TensorList apply(TensorList g) override {
-    const Tensor p = saved(0), a = saved(1), turned = p.mT(), up = g[0].mT();
+    const Tensor p = saved(0), a = saved(1), back = turned(p), up = turned(g[0]);
     if (a.size(-2) <= a.size(-1)) {
-      const Tensor k = matmul(up, p), kp = matmul(k, turned);
-      return {kp - matmul(p, k).mT() - matmul(matmul(a, p), kp) + matmul(matmul(turned, p), up - matmul(k, a))};
+      const Tensor k = matmul(up, p), kp = matmul(k, back);
+      return {kp - turned(matmul(p, k)) - matmul(matmul(a, p), kp) + matmul(matmul(back, p), up - matmul(k, a))};
     }
-    const Tensor k = matmul(p, up), pk = matmul(turned, k);
-    return {matmul(matmul(up - matmul(a, k), p), turned) - matmul(k, p).mT() + pk - matmul(matmul(pk, p), a)};
+    const Tensor k = matmul(p, up), pk = matmul(back, k);
+    return {matmul(matmul(up - matmul(a, k), p), back) - turned(matmul(k, p)) + pk - matmul(matmul(pk, p), a)};
   }
 };
 
 }  // namespace
 
 Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
+  const core::detail::OpScope scope("linalg_lstsq", a, b);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a, &b}); to) return lstsq(to(a), to(b), o);
   check_lstsq(a, b, o);
   const bool vectors = a.dim() - 1 == b.dim() && b.size(-1) == a.size(-2);
@@ -150,9 +154,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
 Tensor matrix_rank(const Tensor& a, const RankOptions& o) {
   if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return matrix_rank(to(a), o);
   if (a.dim() < 2) linalg_fail("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.");
-  if (a.dtype() != DType::f32 && a.dtype() != DType::f64) {
-    linalg_fail("This function doesn't handle types other than float and double");
-  }
+  if (!is_lapack_type(a.dtype())) linalg_fail("This function doesn't handle types other than float and double");
   const NoGradGuard no_history;
   if (a.size(-1) == 0 || a.size(-2) == 0) return zeros(batch_sizes(a), {.dtype = DType::i64, .device = a.device()});
   const Tensor values = o.hermitian ? eigvalsh(a.detach()).abs() : svdvals(a.detach());
@@ -160,7 +162,7 @@ Tensor matrix_rank(const Tensor& a, const RankOptions& o) {
 }
 
 Tensor pinv(const Tensor& a, const RankOptions& o) {
-  if (a.dim() < 2 || (a.dtype() != DType::f32 && a.dtype() != DType::f64)) {
+  if (a.dim() < 2 || !is_lapack_type(a.dtype())) {
     linalg_fail(std::string("linalg.pinv(") + scalar_type_name(a.dtype()) + "{" + to_list(a.sizes()) +
                 "}): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types");
   }

@@ -4,6 +4,7 @@
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/generator.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/random_on_device.h"
 #include "libcore/tensor/tensor.h"
@@ -73,6 +74,7 @@ bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
 }
 
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan) {
+  const core::detail::OpScope scope("_scaled_dot_product_flash_attention", q, k, v);
   const Tensor queries = with_rows(q), keys = with_rows(k), values = with_rows(v);
   const DType sums = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Shape rows{q.size(0), q.size(1), q.size(2)};
@@ -98,6 +100,7 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, con
 
 AttentionGrads attention_grad(const Tensor& output_grad, const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionResult& forward, const AttentionPlan& plan) {
+  const core::detail::OpScope scope("_scaled_dot_product_flash_attention_backward", output_grad, q, k, v);
   const Tensor queries = with_rows(q), keys = with_rows(k), values = with_rows(v), grad = with_rows(output_grad);
   const Tensor output = with_rows(forward.output);
   AttentionGrads out{make_like(queries, q.dtype()), make_like(keys, k.dtype()), make_like(values, v.dtype())};

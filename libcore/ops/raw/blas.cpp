@@ -8,6 +8,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -42,7 +43,12 @@ Matrix matrix_of(const Tensor& x, Tensor& held) {
 void check_product_dtypes(const Tensor& a, const Tensor& b) {
   if (a.dtype() == b.dtype()) return;
   auto lower = [](DType d) {
-    return std::string(d == DType::f32 ? "float" : d == DType::f64 ? "double" : d == DType::i64 ? "long int" : name(d));
+    return std::string(d == DType::f32    ? "float"
+                       : d == DType::f64  ? "double"
+                       : d == DType::i64  ? "long int"
+                       : d == DType::c64  ? "c10::complex<float>"
+                       : d == DType::c128 ? "c10::complex<double>"
+                                          : name(d));
   };
   throw Error(ErrorCode::runtime,
               "expected m1 and m2 to have the same dtype, but got: " + lower(a.dtype()) + " != " + lower(b.dtype()));
@@ -52,6 +58,12 @@ Tensor start_of(const ProductOptions& options, const Shape& sizes, DType dtype, 
   Tensor out = make(sizes, dtype, backend);
   if (options.start.defined() && options.beta.to_double() != 0) copy_into(out, options.start);
   return out;
+}
+
+const char* product_name(const Tensor& a, const ProductOptions& options) {
+  const bool adds = options.start.defined();
+  if (a.dim() == 3) return adds ? "baddbmm" : "bmm";
+  return adds ? "addmm" : "mm";
 }
 
 }  // namespace
@@ -68,6 +80,7 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(compute)];
   if (kernel == nullptr) throw_unsupported("matmul", backend, dtype);
   if (compute != dtype) return cast(product(cast(a, compute), cast(b, compute), options), dtype);
+  const core::detail::OpScope scope(product_name(a, options), a, b);
   Tensor kept_a, kept_b;
   const Matrix x = matrix_of(a, kept_a), y = matrix_of(b, kept_b);
   const std::size_t rank = a.sizes().size();
@@ -103,6 +116,7 @@ Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(x.dtype())];
   const std::int64_t m = x.sizes()[0], k = x.sizes()[1], n = weight.sizes()[0];
   if (kernel == nullptr || m == 0 || n == 0 || k == 0) return {};
+  const core::detail::OpScope scope("addmm", bias, x, weight);
   Tensor out = make({m, n}, x.dtype(), backend);
   GemmParams params{false, true, m, n, k, k, k, n, x.raw_data(), weight.raw_data(), const_cast<void*>(out.raw_data()),
                     1,     0,    1, 0, 0, 0};

@@ -46,7 +46,7 @@ bool runs_packed(const Tensor& x, const Conv2dSizes& s) {
 Conv2dSizes widened(Conv2dSizes s) {
   const std::int64_t width = s.in_channels / s.groups;
   const bool fits = s.groups > 1 && s.in_channels == s.out_channels && width > 1 && width < 16 && 16 % width == 0;
-  if (!fits) return s;
+  if (!fits || !lies_in_blocks(s.in_channels)) return s;  // an image of few channels has no block to be read as one
   s.groups = blocked::shape_of(image_sizes(s)).blocks();
   s.in_channels = s.out_channels = s.groups * 16;
   return s;

@@ -9,6 +9,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -141,6 +142,7 @@ Tensor in_f32(const Tensor& x) {
 }  // namespace
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvPlan& p) {
+  const core::detail::OpScope scope("convolution", x, weight, bias);
   if (p.rank == 2) return conv2d(x, weight, bias, p.plane, p.weight_use);
   const NoGradGuard no_history;
   if (p.rank == 1) {
@@ -154,6 +156,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 }
 
 Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, const ConvPlan& p) {
+  const core::detail::OpScope scope("convolution_backward", output_grad, weight);
   if (p.rank == 2) return conv2d_input_grad(output_grad, weight, p.plane);
   const NoGradGuard no_history;
   if (p.rank == 3 && is_volume_of_16_bits(weight)) {
@@ -165,6 +168,7 @@ Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, c
 }
 
 WeightGrads convolution_weight_grad(const Tensor& output_grad, const Tensor& x, const ConvPlan& p, bool with_bias) {
+  const core::detail::OpScope scope("convolution_backward", output_grad, x);
   if (p.rank == 2) return conv2d_weight_grad(output_grad, x, p.plane, with_bias);
   const NoGradGuard no_history;
   if (p.rank == 3 && is_volume_of_16_bits(x)) {

@@ -13,6 +13,7 @@
 #include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/inline_vector.h"
 #include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -84,6 +85,7 @@ Shape index_along(const Tensor& index, std::size_t rank, std::int64_t dim) {
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  const core::detail::OpScope scope("index_select", x, index);
   std::int64_t d = wrap_dim(dim, x.dim());
   check_vector(index, "index_select");
   Tensor positions = as_index(index, "index_select");
@@ -96,6 +98,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  const core::detail::OpScope scope("gather", x, index);
   std::int64_t d = wrap_dim(dim, x.dim());
   Tensor positions = as_index(index, "gather");
   if (index.dim() != x.dim()) {
@@ -128,6 +131,7 @@ void in_f32(const Tensor& out, const Tensor& from, Add add) {
 }  // namespace
 
 void index_into(IndexOp op, const Tensor& out, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  const core::detail::OpScope scope(op, out, index, from);
   if (sums_in_f32(op, out)) {
     return in_f32(out, from, [&](const Tensor& sums, const Tensor& terms) { index_into(op, sums, dim, index, terms); });
   }
@@ -139,6 +143,7 @@ void index_into(IndexOp op, const Tensor& out, std::int64_t dim, const Tensor& i
 }
 
 void scatter_into(IndexOp op, const Tensor& out, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  const core::detail::OpScope scope(op == IndexOp::accumulate ? "scatter_add_" : "scatter_", out, index, from);
   if (sums_in_f32(op, out)) {
     return in_f32(out, from,
                   [&](const Tensor& sums, const Tensor& terms) { scatter_into(op, sums, dim, index, terms); });
@@ -176,6 +181,7 @@ void check_part(const Tensor& first, const Tensor& part, std::size_t number, std
 }  // namespace
 
 Tensor cat(std::span<const Tensor> parts, std::int64_t dim) {
+  const core::detail::OpScope scope("cat");
   if (parts.empty()) throw Error(ErrorCode::value, "torch.cat(): expected a non-empty list of Tensors");
   const Tensor* first = &parts[0];
   InlineVector<const Tensor*, 8> pointers;
@@ -210,7 +216,8 @@ Tensor cat(std::span<const Tensor> parts, std::int64_t dim) {
 }
 
 Tensor nonzero(const Tensor& x) {
-  std::vector<bool> set = x.to_vector<bool>();
+  const core::detail::OpScope scope("nonzero", x);
+  const std::vector<bool> set = cast(x, DType::boolean).to_vector<bool>();
   std::int64_t count = 0;
   for (bool flag : set) count += flag ? 1 : 0;
   // One row per dimension in memory, as PyTorch lays it out; the result is its transpose.

@@ -9,6 +9,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -68,6 +69,7 @@ Tensor as_long(const Tensor& target) {
 }  // namespace
 
 NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& o) {
+  const core::detail::OpScope scope("nll_loss_forward", log_prob, target);
   check_nll(log_prob, target, o.weight);
   const bool each = o.reduction == Reduction::none;
   NllResult out{kernel::empty_as(log_prob, each ? target.sizes() : Shape{}), kernel::empty_as(log_prob, {})};
@@ -97,6 +99,7 @@ NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOp
 
 Tensor nll_loss_grad(const Tensor& loss_grad, const Tensor& target, const NllResult& forward, const Shape& sizes,
                      const NllLossOptions& o) {
+  const core::detail::OpScope scope("nll_loss_backward", loss_grad, target);
   Tensor out = kernel::empty_as(loss_grad, sizes);
   if (out.numel() == 0 || !kernel::has_bytes(loss_grad)) return out;
   const NllSizes n(sizes);

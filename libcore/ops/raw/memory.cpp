@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,11 +11,14 @@
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
+#include "libcore/base/float8.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/intrusive_ptr.h"
 #include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/storage.h"
@@ -30,7 +34,9 @@ std::size_t bytes_for(std::int64_t elements, DType dtype) {
   if (dtype <= DType::f64 && elements < (std::int64_t{1} << 56))
     return static_cast<std::size_t>(elements) * element_bytes(dtype);
   auto bytes = byte_size(dtype, static_cast<std::uint64_t>(elements));
-  if (!bytes) throw Error(ErrorCode::runtime, "Storage size calculation overflowed");
+  if (!bytes || *bytes > static_cast<std::uint64_t>(INT64_MAX)) {  // room for what allocators add
+    throw Error(ErrorCode::runtime, "Storage size calculation overflowed");
+  }
   return static_cast<std::size_t>(*bytes);
 }
 
@@ -100,6 +106,7 @@ Tensor target_of_move(const Tensor& dense, Backend& to, Waiting waiting) {
 
 /// Contiguous bytes across two devices.
 Tensor move_bytes(const Tensor& dense, Backend& to, Waiting waiting) {
+  const core::detail::OpScope scope("copy_", dense);
   Backend& from = backend_of(dense);
   Tensor moved = target_of_move(dense, to, waiting);
   const std::size_t bytes = bytes_for(dense.numel(), dense.dtype());
@@ -208,6 +215,7 @@ Tensor shared(const Tensor& x, const Shape& sizes, const Shape& strides, std::in
 }  // namespace
 
 Tensor part(const Tensor& x, std::size_t dim, std::int64_t index) {
+  if (core::detail::traced_now()) core::detail::note_untraced("select", x);
   if (core::detail::any_sparse(x)) core::detail::throw_sparse();
   Tensor out = undescribed_view(x);
   TensorImpl& impl = *out.impl();
@@ -225,17 +233,21 @@ Tensor part(const Tensor& x, std::size_t dim, std::int64_t index) {
 }
 
 Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
+  if (core::detail::traced_now()) core::detail::note_untraced("as_strided", x);
   if (core::detail::any_sparse(x)) core::detail::throw_sparse();
   return shared(x, sizes, strides, offset);
 }
 
 Tensor alias(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("detach", {x}, {}, [&] { return alias(x); });
   Tensor same = shared(x, x.sizes(), x.strides(), x.storage_offset());
   same.impl()->contiguous = x.is_contiguous();  // never of a sparse tensor, whatever its sizes
   return same;
 }
 
 Tensor cast(const Tensor& x, DType dtype) {
+  if (core::detail::traced_now())
+    return core::detail::traced("to", {x}, {{"dtype", dtype}}, [&] { return cast(x, dtype); });
   if (x.dtype() == dtype) return x;
   Tensor out = make_like(x, dtype);
   copy_on_device(out, x);
@@ -262,6 +274,7 @@ Tensor make_like_on(const Tensor& x, Backend& to) {
 }
 
 Tensor contiguous(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("contiguous", {x}, {}, [&] { return contiguous(x); });
   if (x.is_contiguous()) return x;
   Tensor out = make(x.sizes(), x.dtype(), backend_of(x));
   copy_on_device(out, x);
@@ -269,6 +282,8 @@ Tensor contiguous(const Tensor& x) {
 }
 
 Tensor clone(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("clone", {x}, {}, [&] { return clone(x); });
+  const core::detail::OpScope scope("clone", x);
   if (Tensor copy = blocked::try_clone(x); copy.defined()) return copy;
   Tensor out = make_like(x, x.dtype());
   copy_on_device(out, x);
@@ -276,19 +291,86 @@ Tensor clone(const Tensor& x) {
 }
 
 void copy_into(const Tensor& out, const Tensor& in) {
+  if (core::detail::traced_now())
+    return core::detail::traced_in_place("copy", out, {in}, {}, [&] { copy_into(out, in); });
+  const core::detail::OpScope scope("copy_", out, in);
   if (blocked::try_copy_into(out, in)) return;
   check_broadcast_into(out.sizes(), in.sizes());
   if (out.is_meta()) return;
   copy_on_device(out, move(in, backend_of(out)));
 }
 
+namespace {
+
+/// As PyTorch's messages write the types of C++.
+std::string cpp_name(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+      return "int";
+    case DType::f32:
+      return "float";
+    case DType::c64:
+      return "c10::complex<float>";
+    case DType::f16:
+      return "c10::Half";
+    case DType::bf16:
+      return "c10::BFloat16";
+    default:
+      return std::string(name(dtype)) + "_t";
+  }
+}
+
+[[noreturn]] void fail_overflow(DType dtype) {
+  throw Error(ErrorCode::runtime, "value cannot be converted to type " + cpp_name(dtype) + " without overflow");
+}
+
+bool is_beyond(Scalar value, double largest) {
+  const double x = value.to_double();
+  return std::isfinite(x) && std::abs(x) > largest;
+}
+
+}  // namespace
+
+bool overflows(Scalar value, DType dtype) {
+  if (dtype == DType::f32 || dtype == DType::c64) return is_beyond(value, std::numeric_limits<float>::max());
+  if (!is_integer(dtype) || dtype == DType::boolean || bit_width(dtype) > 64) return false;
+  const int bits = bit_width(dtype);
+  const bool is_unsigned = dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
+  const double top = std::ldexp(1.0, is_unsigned ? bits : bits - 1);
+  if (value.is_float()) {
+    const double x = value.to_double();
+    return !(x < top && x >= (is_unsigned ? 0.0 : -top));
+  }
+  if (bits == 64) return false;
+  const auto x = static_cast<double>(value.to_int());
+  return x >= top || (is_unsigned ? x <= -top : x < -top);
+}
+
+void check_fits(Scalar value, DType dtype) {
+  if (overflows(value, dtype)) [[unlikely]]
+    fail_overflow(dtype);
+}
+
+void check_fits_halves_too(Scalar value, DType dtype) {
+  constexpr double kLargestHalf = 65504, kLargestBFloat16 = 0x1.fep127;
+  check_fits(value, dtype);
+  const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
+  if (is_half && is_beyond(value, dtype == DType::f16 ? kLargestHalf : kLargestBFloat16)) fail_overflow(dtype);
+}
+
 void fill_into(const Tensor& out, Scalar value) {
+  const core::detail::OpScope scope("fill_", out);
   const CopyTable* table = backend_of(out).ops().copy;
   if (table == nullptr) return;
+  if (out.numel() == 1) {
+    check_fits(value, out.dtype());
+  } else {
+    check_fits_halves_too(value, out.dtype());
+  }
   if (value.to_double() == 0 && out.is_contiguous() && !std::signbit(value.to_double())) {
     return backend_of(out).fill_zero(const_cast<void*>(out.raw_data()), bytes_for(out.numel(), out.dtype()));
   }
-  std::byte element[8];
+  std::byte element[16];
   store_scalar(element, value, out.dtype());
   auto kernel = table->fill[move_size(out.dtype())];
   if (kernel == nullptr) throw_unsupported("fill", backend_of(out), out.dtype());
@@ -322,6 +404,18 @@ void store_scalar(void* to, Scalar value, DType dtype) {
     case DType::i64:
     case DType::u64:
       return store_le(bytes, value.to_int());
+    case DType::c64:
+      store_le(bytes, static_cast<float>(value.to_double()));
+      return store_le(bytes + sizeof(float), 0.0F);
+    case DType::c128:
+      store_le(bytes, value.to_double());
+      return store_le(bytes + sizeof(double), 0.0);
+    case DType::f8_e4m3fn:
+    case DType::f8_e5m2:
+    case DType::f8_e4m3fnuz:
+    case DType::f8_e5m2fnuz:
+    case DType::f8_e8m0fnu:
+      return store_le(bytes, f32_to_f8(dtype, static_cast<float>(value.to_double())));
     default:
       throw Error(ErrorCode::unsupported, "a number cannot be stored as " + std::string(name(dtype)));
   }

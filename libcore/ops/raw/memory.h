@@ -43,9 +43,20 @@ Tensor clone(const Tensor& x);
 
 /// Broadcasts, casts and crosses devices.
 void copy_into(const Tensor& out, const Tensor& in);
+/// Error(runtime) "value cannot be converted to type uint8_t without overflow"; of halves too, but for one element, as
+/// PyTorch.
 void fill_into(const Tensor& out, Scalar value);
 
-/// One element of `dtype` (at most 8 bytes) holding the value.
+/// Whether a type cannot hold `value`: integers, and f32 and complex64 where the value is finite. As PyTorch, a
+/// negative integer goes into an unsigned type when its magnitude fits (it wraps), a negative float does not; halves
+/// become infinite, which some writes refuse (below).
+bool overflows(Scalar value, DType dtype);
+/// Error(runtime) as fill_into() where it does.
+void check_fits(Scalar value, DType dtype);
+/// As above, and of halves "... to type c10::Half without overflow": what is written in place of some elements.
+void check_fits_halves_too(Scalar value, DType dtype);
+
+/// One element of `dtype` (at most 8 bytes, complex128 16) holding the value.
 void store_scalar(void* to, Scalar value, DType dtype);
 
 /// A view without dimension `dim`. REQUIRES: dim and index are inside x.

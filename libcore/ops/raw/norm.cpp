@@ -14,6 +14,7 @@
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/blocked_layout.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -186,6 +187,7 @@ Row NnTable::*row_kernel(const Tensor& x, std::int64_t length, Row NnTable::*any
 }  // namespace
 
 NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
+  const core::detail::OpScope scope("batch_norm_stats", x);
   check_batch_norm(x, a);
   if (!a.training) {
     const DType dtype = stats_dtype(x);
@@ -209,6 +211,7 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArguments& a) {
+  const core::detail::OpScope scope("native_batch_norm", x);
   if (blocked::is_blocked(x) && all_f32({&stats.mean, &stats.inverse_std, &a.weight, &a.bias})) {
     if (Tensor mapped = blocked::try_map(x, channel_map(stats, a)); mapped.defined()) return mapped;
   }
@@ -225,6 +228,7 @@ Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArgume
 
 NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                           bool batch_stats, NormWanted wanted) {
+  const core::detail::OpScope scope("native_batch_norm_backward", output_grad, x, weight);
   NormGrads out;
   if (wanted.weight) out.weight = empty_parameter(x, weight, {x.size(1)});
   if (wanted.bias) out.bias = empty_parameter(x, weight, {x.size(1)});
@@ -244,6 +248,7 @@ NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
 }
 
 LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormArguments& a) {
+  const core::detail::OpScope scope("native_layer_norm", x);
   check_layer_norm(x, normalized_shape, a);
   const std::int64_t length = normalized_shape.numel();
   const std::int64_t rows = length == 0 ? 0 : x.numel() / length;
@@ -260,6 +265,7 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
 
 NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                           NormWanted wanted) {
+  const core::detail::OpScope scope("native_layer_norm_backward", output_grad, x, weight);
   const std::int64_t rows = stats.mean.numel();
   const std::int64_t length = rows == 0 ? 0 : x.numel() / rows;
   NormGrads out;

@@ -4,11 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
 #include "libcore/base/half.h"
 #include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/complex_refusals.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/ops/sparse.h"
@@ -16,6 +18,8 @@
 #include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/storage.h"
@@ -147,7 +151,7 @@ bool divides_integers(BinaryOp op) {
 
 DType binary_dtype(BinaryOp op, DType promoted) {
   bool to_float = op == BinaryOp::div || op == BinaryOp::atan2;
-  return to_float && !is_floating(promoted) ? default_dtype() : promoted;
+  return to_float && !is_inexact(promoted) ? default_dtype() : promoted;
 }
 
 void check_bool_sub(BinaryOp op, DType a, DType b) {
@@ -166,7 +170,7 @@ void check_bool_sub(BinaryOp op, DType a, DType b) {
 }
 
 void check_no_zero_divisor(BinaryOp op, const Tensor& b, DType dtype) {
-  if (!divides_integers(op) || is_floating(dtype)) return;
+  if (!divides_integers(op) || is_inexact(dtype)) return;
   if (detail::asserts_later(b)) return detail::assert_none(compare(CompareOp::eq, b, Scalar(0)));
   if (reduce(ReduceOp::all, b, {}).item().to_bool()) return;
   throw Error(ErrorCode::runtime, "ZeroDivisionError");
@@ -179,12 +183,12 @@ void run_binary_op(BinaryOp op, const Tensor& out, const Operand& a, const Opera
     throw Error(ErrorCode::not_implemented,
                 "\"" + std::string(name(op)) + "_cpu\" not implemented for '" + scalar_type_name(out.dtype()) + "'");
   }
-  if (kernel == nullptr) throw_unsupported(name(op), backend_of(out), out.dtype());
+  if (kernel == nullptr) throw_missing(op, backend_of(out), out.dtype());
   run_binary(kernel, out, a, b, args);
 }
 
 void check_castable(DType from, DType to) {
-  auto rank = [](DType d) { return d == DType::boolean ? 0 : is_floating(d) ? 2 : 1; };
+  auto rank = [](DType d) { return d == DType::boolean ? 0 : is_complex(d) ? 3 : is_floating(d) ? 2 : 1; };
   if (rank(from) <= rank(to)) return;
   throw Error(ErrorCode::runtime, std::string("result type ") + scalar_type_name(from) +
                                       " can't be cast to the desired output type " + scalar_type_name(to));
@@ -242,6 +246,10 @@ bool compute_here(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor&
 
 /// The operation of a tensor and a number, in either order.
 Tensor binary_with_number(BinaryOp op, const Tensor& a, Scalar number, bool number_first, const OpArgs& args) {
+  if (is_complex(a.dtype())) {  // of 16 bytes, which the parameters have no room for
+    const Tensor value = wrapped(number, backend_of(a));
+    return number_first ? binary(op, value, a, args) : binary(op, a, value, args);
+  }
   check_bool_sub(op, a.dtype(), number.kind());
   DType dtype = binary_dtype(op, result_type(a, number));
   DType compute = compute_dtype(dtype);
@@ -274,20 +282,39 @@ Tensor run_ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor&
   return out;
 }
 
+/// As in Python, and no two the same; messages have names of their own.
+std::string_view trace_name(UnaryOp op) {
+  if (op == UnaryOp::abs) return "abs";
+  if (op == UnaryOp::floor) return "floor";
+  return op == UnaryOp::gelu_tanh ? "gelu_tanh" : name(op);
+}
+std::string_view trace_name(BinaryOp op) {
+  if (op == BinaryOp::div_floor) return "div_floor";
+  return op == BinaryOp::div_trunc ? "div_trunc" : name(op);
+}
+template <class Op>
+std::string_view trace_name(Op op) {
+  return name(op);
+}
+
 }  // namespace
 
 Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {x}, {{"a", args[0]}, {"b", args[1]}, {"c", args[2]}},
+                                [&] { return unary(op, x, args); });
+  const core::detail::OpScope scope(op, x);
   if (op == UnaryOp::relu && x.storage()->blocked_image() != nullptr) {
     if (Tensor out = blocked::try_activate(x, ImageActivation::relu); out.defined()) return out;
   }
   if (x.dtype() == DType::boolean) refuse_bool(op);
-  DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
+  DType dtype = !is_inexact(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   const auto& kernels = table_of(backend_of(x), name(op), dtype).unary;
   DType compute = kernel_dtype(kernels, op, dtype);
   auto kernel = kernels.at(op, compute);
-  if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
+  if (kernel == nullptr) throw_missing(op, backend_of(x), dtype);
   if (x.dtype() == compute) {
-    Tensor out = make_like(x, compute);
+    Tensor out = make_like(x, op == UnaryOp::abs ? parts_type(compute) : compute);
     run_unary(kernel, out, x, args);
     return out;
   }
@@ -298,15 +325,23 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
 }
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced_in_place(trace_name(op), out, {x}, {{"a", args[0]}, {"b", args[1]}, {"c", args[2]}},
+                                         [&] { unary_into(op, out, x, args); });
+  const core::detail::OpScope scope(core::detail::InPlace{op}, out, x);
   if (op == UnaryOp::relu && out.is_same(x) && blocked::try_activate_in_place(x, ImageActivation::relu)) return;
-  bool float_result = !is_floating(x.dtype()) && always_float(op);
+  bool float_result = !is_inexact(x.dtype()) && always_float(op);
   check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
   auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());
-  if (kernel == nullptr || x.dtype() != out.dtype()) return copy_into(out, unary(op, x, args));
+  const bool changes_type = x.dtype() != out.dtype() || (op == UnaryOp::abs && is_complex(x.dtype()));
+  if (kernel == nullptr || changes_type) return copy_into(out, unary(op, x, args));
   run_unary(kernel, out, x, args);
 }
 
 Tensor predicate(PredicateOp op, const Tensor& x) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {x}, {}, [&] { return predicate(op, x); });
+  const core::detail::OpScope scope(op, x);
   const auto& kernels = table_of(backend_of(x), name(op), x.dtype()).predicate;
   Tensor in = cast(x, kernel_dtype(kernels, op, x.dtype()));
   auto kernel = kernels.at(op, in.dtype());
@@ -317,6 +352,9 @@ Tensor predicate(PredicateOp op, const Tensor& x) {
 }
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {a, b}, {{"alpha", args[0]}}, [&] { return binary(op, a, b, args); });
+  const core::detail::OpScope scope(op, a, b);
   if (b.storage()->blocked_image() != nullptr) {
     if (Tensor out = blocked_binary(op, a, b, args); out.defined()) return out;
   }
@@ -352,13 +390,25 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
 }
 
 Tensor binary(BinaryOp op, const Tensor& a, Scalar b, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {a}, {{"alpha", args[0]}, {"second", b}},
+                                [&] { return binary(op, a, b, args); });
+  const core::detail::OpScope scope(op, a);
   return binary_with_number(op, a, b, false, args);
 }
 Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {b}, {{"alpha", args[0]}, {"first", a}},
+                                [&] { return binary(op, a, b, args); });
+  const core::detail::OpScope scope(op, b);
   return binary_with_number(op, b, a, true, args);
 }
 
 void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced_in_place(trace_name(op), out, {out, b}, {{"alpha", args[0]}},
+                                         [&] { binary_in_place(op, out, b, args); });
+  const core::detail::OpScope scope(core::detail::InPlace{op}, out, b);
   if (op == BinaryOp::add && args[0] == 1 && blocked::try_add_in_place(out, b)) return;
   const auto has_kernel = [&] {
     const ElementwiseTable* table = backend_of(out).ops().elementwise;
@@ -376,9 +426,13 @@ void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpAr
 }
 
 void binary_in_place(BinaryOp op, const Tensor& out, Scalar b, const OpArgs& args) {
+  if (core::detail::traced_now())
+    return core::detail::traced_in_place(trace_name(op), out, {out}, {{"alpha", args[0]}, {"second", b}},
+                                         [&] { binary_in_place(op, out, b, args); });
+  const core::detail::OpScope scope(core::detail::InPlace{op}, out);
   DType dtype = binary_dtype(op, result_type(out, b));
   check_castable(dtype, out.dtype());
-  if (dtype != out.dtype() || compute_dtype(dtype) != dtype || divides_integers(op)) {
+  if (dtype != out.dtype() || compute_dtype(dtype) != dtype || divides_integers(op) || is_complex(dtype)) {
     return copy_into(out, binary(op, out, b, args));
   }
   OpArgs with_number = args;
@@ -387,6 +441,9 @@ void binary_in_place(BinaryOp op, const Tensor& out, Scalar b, const OpArgs& arg
 }
 
 Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {a, b}, {}, [&] { return compare(op, a, b); });
+  const core::detail::OpScope scope(op, a, b);
   const Tensor* both[] = {&a, &b};
   Backend& backend = common_backend(both);
   DType dtype = result_type(a, b);
@@ -396,7 +453,7 @@ Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
   Tensor x = move(cast(a, dtype), backend);
   Tensor y = move(cast(b, dtype), backend);
   auto kernel = kernels.at(op, dtype);
-  if (kernel == nullptr) throw_unsupported(name(op), backend, dtype);
+  if (kernel == nullptr) throw_missing(op, backend, dtype);
   Tensor out =
       make_result(broadcast_shapes(a.sizes(), b.sizes()), DType::boolean, backend, operand_of(x), operand_of(y));
   run_binary(kernel, out, operand_of(x), operand_of(y), {});
@@ -404,6 +461,10 @@ Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
 }
 
 Tensor compare(CompareOp op, const Tensor& a, Scalar b) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {a}, {{"second", b}}, [&] { return compare(op, a, b); });
+  const core::detail::OpScope scope(op, a);
+  if (is_complex(a.dtype())) return compare(op, a, wrapped(b, backend_of(a)));
   const DType dtype = compute_dtype(result_type(a, b));
   const Tensor x = cast(a, dtype);
   auto kernel = table_of(backend_of(a), name(op), dtype).compare.at(op, dtype);
@@ -420,6 +481,9 @@ Tensor compare(CompareOp op, const Tensor& a, Scalar b) {
 }
 
 Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b) {
+  if (core::detail::traced_now())
+    return core::detail::traced("where", {mask, a, b}, {}, [&] { return where(mask, a, b); });
+  const core::detail::OpScope scope("where", mask, a, b);
   if (mask.dtype() != DType::boolean && mask.dtype() != DType::u8) {
     throw Error(ErrorCode::runtime,
                 std::string("where expected condition to be a boolean tensor, but got a tensor with dtype ") +
@@ -433,6 +497,10 @@ Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b) {
 }
 
 Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
+  if (core::detail::traced_now())
+    return core::detail::traced(trace_name(op), {a, b, c}, {{"value", value}},
+                                [&] { return ternary(op, a, b, c, value); });
+  const core::detail::OpScope scope(op, a, b, c);
   const Tensor* all[] = {&a, &b, &c};
   Backend& backend = common_backend(all);
   DType dtype = promote_types(result_type(a, b), result_type(a, c));

@@ -12,6 +12,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/blocked_layout.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/size2.h"
 #include "libcore/tensor/tensor.h"
@@ -131,6 +132,7 @@ Pool2dSizes max_pool2d_windows(const Tensor& x, Size2 kernel, const MaxPool2dOpt
 }
 
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o) {
+  const core::detail::OpScope scope("max_pool2d_with_indices", x);
   const Pool2dSizes sizes = max_pool2d_windows(x, kernel, o);
   const ImageOrder order = order_of_result(x, sizes.inner);
   ValuesIndices out;
@@ -147,6 +149,7 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
 }
 
 BlockedMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o, KeepTaps keep) {
+  const core::detail::OpScope scope("max_pool2d_with_indices", x);
   constexpr std::int64_t kMostTaps = 255;
   if (!blocked::is_blocked(x) || x.dim() != 4 || kernel.h() * kernel.w() > kMostTaps) return {};
   BlockedMaxPool out{{}, nullptr, pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode})};
@@ -167,6 +170,7 @@ BlockedMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2
 }
 
 Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const BlockedMaxPool& forward) {
+  const core::detail::OpScope scope("max_pool2d_with_indices_backward", output_grad);
   const Shape sizes = with_planes(output_grad, forward.sizes.in_h, forward.sizes.in_w);
   const blocked::Image grad = blocked::image(output_grad);
   blocked::Bytes out = blocked::make_bytes(blocked::shape_of(sizes).count());
@@ -205,6 +209,7 @@ PickParams pick_params(const Shape& planes, const Tensor& indices, ImageOrder or
 }  // namespace
 
 Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
+  const core::detail::OpScope scope("gather", planes, indices);
   const ImageOrder order = kernel::order_of(indices);
   Tensor out = kernel::empty_as(planes, indices.sizes(), order);
   if (out.numel() == 0 || !kernel::has_bytes(planes)) return out;
@@ -217,6 +222,7 @@ Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
 }
 
 Tensor scatter_picked(const Tensor& values, const Tensor& indices, const PickedPlanes& planes) {
+  const core::detail::OpScope scope("max_pool2d_with_indices_backward", values, indices);
   const ImageOrder order = kernel::order_of(indices);
   Tensor out = kernel::empty_as(values, planes.sizes, order);
   if (out.numel() == 0 || !kernel::has_bytes(values)) return out;
@@ -255,6 +261,7 @@ Tensor avg_pool2d_of_image(const Tensor& x, AvgPool2dParams plan) {
 }  // namespace
 
 Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
+  const core::detail::OpScope scope("avg_pool2d", x);
   if (Tensor out = avg_pool2d_of_image(x, plan); out.defined()) return out;
   const ImageOrder order = order_of_result(x, plan.sizes.inner);
   Tensor out = kernel::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w), order);
@@ -267,6 +274,7 @@ Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
 }
 
 Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Shape& input_sizes) {
+  const core::detail::OpScope scope("avg_pool2d_backward", output_grad);
   const ImageOrder order = order_of_result(output_grad, plan.sizes.inner);
   Tensor out = kernel::empty_as(output_grad, input_sizes, order);
   if (out.numel() == 0 || !kernel::has_bytes(output_grad)) return out;
@@ -278,6 +286,7 @@ Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Sh
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
+  const core::detail::OpScope scope("_adaptive_avg_pool2d", x);
   if (x.dim() != 3 && x.dim() != 4) {
     x.size(-2);  // PyTorch's text for too few dimensions
     fail("adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got " + to_list(x.sizes()));
@@ -294,6 +303,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
 }
 
 Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes, ImageOrder order) {
+  const core::detail::OpScope scope("_adaptive_avg_pool2d_backward", output_grad);
   Tensor out = kernel::empty_as(output_grad, input_sizes, order);
   if (out.numel() == 0 || !kernel::has_bytes(output_grad)) return out;
   const Tensor grad = dense(output_grad, order);

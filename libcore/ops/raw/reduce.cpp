@@ -5,14 +5,17 @@
 #include <optional>
 #include <string>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/complex_refusals.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/inline_vector.h"
 #include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/storage.h"
@@ -36,9 +39,9 @@ DType result_dtype(ReduceOp op, const Tensor& x, std::optional<DType> asked) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::prod:
-      return asked || is_floating(dtype) ? dtype : DType::i64;
+      return asked || is_inexact(dtype) ? dtype : DType::i64;
     case ReduceOp::mean:
-      if (is_floating(dtype)) return dtype;
+      if (is_inexact(dtype)) return dtype;
       throw Error(ErrorCode::not_implemented,
                   std::string("mean(): could not infer output dtype. Input dtype must be either a floating point or "
                               "complex dtype. Got: ") +
@@ -107,7 +110,7 @@ Tensor run_reduce(ReduceOp op, const Tensor& x, const InlineVector<bool, 8>& red
   Backend& backend = backend_of(x);
   const ReductionTable* table = backend.ops().reduction;
   auto kernel = table == nullptr ? nullptr : table->reduce.at(op, x.dtype());
-  if (kernel == nullptr) throw_unsupported(name(op), backend, x.dtype());
+  if (kernel == nullptr) throw_missing(op, backend, x.dtype());
   Split split = split_dims(x, reduced);
   Tensor out = make(split.kept_sizes, output_dtype(op, x.dtype()), backend);
   ReduceParams params;
@@ -146,6 +149,7 @@ void line_loop(Loop<2>& lines, const Tensor& out, const Tensor& in, std::int64_t
 }  // namespace
 
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const std::array<double, 2>& args) {
+  const core::detail::OpScope scope(op, x);
   if (op == ReduceOp::mean && x.storage()->blocked_image() != nullptr) {
     if (Tensor out = held_mean(x, options); out.defined()) return out;
   }
@@ -160,6 +164,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const 
 }
 
 Tensor column_sums(const Tensor& x) {
+  const core::detail::OpScope scope("sum", x);
   const ReductionTable* table = backend_of(x).ops().reduction;
   const bool is_float = x.dtype() == DType::f32 || x.dtype() == DType::f64;
   if (table == nullptr || !is_float || !x.is_contiguous() || x.dim() != 2 || x.numel() == 0 || x.sizes()[1] == 1) {
@@ -178,6 +183,7 @@ Tensor column_sums(const Tensor& x) {
 }
 
 ValuesIndices reduce_with_indices(ReduceOp op, const Tensor& x, std::int64_t dim, bool keepdim) {
+  const core::detail::OpScope scope(op, x);
   std::int64_t wrapped_dim = wrap_dim(dim, x.dim());
   if (x.dim() > 0 && x.size(wrapped_dim) == 0) {
     throw Error(ErrorCode::index, std::string(name(op)) + "(): Expected reduction dim " + std::to_string(wrapped_dim) +
@@ -195,6 +201,7 @@ ValuesIndices reduce_with_indices(ReduceOp op, const Tensor& x, std::int64_t dim
 }
 
 Tensor scan(ScanOp op, const Tensor& x, std::int64_t dim) {
+  const core::detail::OpScope scope(op, x);
   std::int64_t d = wrap_dim(dim, x.dim());
   Tensor in = cast(x, kernel_dtype(x, &ReductionTable::scan, op, x.dtype()));
   Backend& backend = backend_of(x);
@@ -211,7 +218,9 @@ Tensor scan(ScanOp op, const Tensor& x, std::int64_t dim) {
 }
 
 ValuesIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
+  const core::detail::OpScope scope("sort", x);
   std::int64_t d = wrap_dim(dim, x.dim());
+  if (is_complex(x.dtype())) throw Error(ErrorCode::type, " Sort does not support complex dtypes on CPU");
   Tensor in = cast(x, compute_dtype(x.dtype()));
   Backend& backend = backend_of(x);
   const ReductionTable* table = backend.ops().reduction;

@@ -4,6 +4,7 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/tensor.h"
 
@@ -65,18 +66,22 @@ Tensor softmax_grad_with(const char* name, const Tensor& output_grad, const Tens
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
+  const core::detail::OpScope scope("_softmax", x);
   return softmax_with("softmax_lastdim_kernel_impl", x, dim, &NnTable::softmax);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  const core::detail::OpScope scope("_log_softmax", x);
   return softmax_with("log_softmax_lastdim_kernel_impl", x, dim, &NnTable::log_softmax);
 }
 
 Tensor softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim) {
+  const core::detail::OpScope scope("_softmax_backward_data", output_grad, output);
   return softmax_grad_with("softmax_backward", output_grad, output, dim, &NnTable::softmax_grad);
 }
 
 Tensor log_softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim) {
+  const core::detail::OpScope scope("_log_softmax_backward_data", output_grad, output);
   return softmax_grad_with("log_softmax_backward", output_grad, output, dim, &NnTable::log_softmax_grad);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What the `Use:` lines inside libckpt/analyze take as given: two checkpoints and what was found between them.
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "libckpt/analyze/diff_verdict.h"
 #include "libckpt/analyze/key_list.h"
 #include "libckpt/analyze/name_patterns.h"
+#include "libckpt/analyze/plan.h"
 #include "libckpt/analyze/stats_loops.h"
 
 namespace ckpt::detail::user {
@@ -39,6 +41,9 @@ extern const std::size_t i, k, n;  // indexes of tensors
 extern const std::vector<NamePair> pairs;
 extern const std::vector<ManyNames> group;
 extern const std::vector<std::string> all, some;  // names
+extern const std::vector<PlanTensor> parameters;
+extern const std::uint64_t rows, columns;  // of a matrix
+extern const std::function<void(std::uint64_t first, std::uint64_t count, double* out)> read;
 extern const std::string path;
 
 extern const core::DType dtype;

@@ -39,7 +39,7 @@ extern const ConstGroupParts parts;
 extern const std::uint8_t base;  // the least exponent that has a code
 extern ByteCursor in;
 extern const core::DType dtype;
-extern const std::uint64_t offset, stored, size;
+extern const std::uint64_t offset, stored, size, limit;
 extern const std::uint32_t crc;
 extern const std::size_t n, length;
 extern const unsigned threads;

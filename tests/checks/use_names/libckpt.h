@@ -16,6 +16,7 @@ extern const ckpt::Value root;  // of a checkpoint
 extern const ckpt::Entry entry;
 extern const ckpt::SourcePtr source;
 extern const ckpt::Diagnosis diagnosis;
+extern const ckpt::Checkpoint gguf;
 extern const ckpt::KeyList wanted;
 extern const std::vector<ckpt::NamedShape> keys;
 

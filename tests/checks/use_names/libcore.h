@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libcore/core.h"
+#include "libcore/tensorboard.h"
 
 namespace user {
 

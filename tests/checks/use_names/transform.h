@@ -9,6 +9,7 @@
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/optimizer_keys.h"
 #include "libckpt/transform/optimizer_names.h"
+#include "libckpt/transform/quantized_parts.h"
 #include "libckpt/transform/rule_engine.h"
 #include "libckpt/transform/view_overlap.h"
 
@@ -35,6 +36,9 @@ extern const std::string text;
 extern const Rule rule;
 extern std::vector<RuleItem> items;
 extern RuleNotes notes;
+
+extern const PackedNumbers packed;  // of a quantised layer
+extern const EntryPtr scales;
 
 extern const core::DType dtype;
 extern const std::byte* const in;

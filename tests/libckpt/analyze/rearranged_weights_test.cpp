@@ -6,6 +6,7 @@
 
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why/fix.h"
+#include "libckpt/transform/quantize.h"
 #include "tests/libckpt/analyze/why/model.h"
 
 using ckpt::CauseKind;
@@ -70,6 +71,22 @@ TEST(OtherModel, ThatTheShapesAreOfComesFirstAndNothingIsFixed) {
   for (const ckpt::Cause& cause : diagnose(build(eleven), options).causes) {
     EXPECT_THAT(cause.text, Not(HasSubstr("this is a")));
   }
+}
+
+TEST(QuantizedBlocks, HaveTheShapeOfTheirValuesWhichTheFixWrites) {
+  const Parts model = {{"fc.weight", {3, 64}}, {"fc.bias", {3}}};
+  ckpt::Checkpoint file;
+  file.root = build(model, with_prefix("module."));
+  file = ckpt::quantize(file, {.to = "Q8_0"});
+  ASSERT_TRUE(file.root.find("module.fc.weight")->as_entry().blocks);
+  const Diagnosis d = diagnose(file.root, {.wanted = {wanted(model)}}, "gguf");
+  EXPECT_TRUE(d.fixable());
+  EXPECT_THAT(d.mismatched, testing::IsEmpty());
+  const ckpt::Checkpoint fixed = ckpt::apply_fix(file, d.plan);
+  ASSERT_EQ(fixed.root.as_dict().items.size(), 2u);
+  const ckpt::Entry& weight = fixed.root.find("fc.weight")->as_entry();
+  EXPECT_FALSE(weight.blocks);
+  EXPECT_EQ(weight.shape, core::Shape({3, 64}));
 }
 
 TEST(WeightNorm, NewerNamesBecomeTheOlderOnesOfTheModel) {

@@ -232,6 +232,19 @@ TEST(Why, WritesTheLineOfPython) {
   EXPECT_THAT(python(with_changes({{"fc", "block.module.fc"}}), flat), HasSubstr("re.sub"));
 }
 
+TEST(Why, TheLineOfPythonRenamesWithoutATargetToo) {
+  auto python = [](const Naming& naming, Value (*around)(Value)) {
+    return ckpt::python_line(diagnose(file_of(around(build(small_mlp(), naming))), {}, "net.pth"));
+  };
+  auto flat = [](Value value) { return value; };
+  auto nested = [](Value value) { return dict_of({{"model", value}, {"epoch", Value::integer(1)}}); };
+  EXPECT_EQ(python(with_prefix("module."), flat),
+            "sd = torch.load('net.pth'); state_dict = {k.removeprefix('module.'): v for k, v in sd.items()}");
+  EXPECT_EQ(python(with_prefix("module."), nested),
+            "sd = torch.load('net.pth')['model']; state_dict = {k.removeprefix('module.'): v for k, v in sd.items()}");
+  EXPECT_EQ(python({}, nested), "state_dict = torch.load('net.pth')['model']");
+}
+
 TEST(Why, MovesTagsOfAbsentDevicesOnly) {
   ckpt::Checkpoint file = file_of(build(small_mlp(), {}, "cuda:1"));
   EXPECT_TRUE(diagnose(file, {.wanted = {wanted(small_mlp())}, .cuda_devices = 2}).loads());

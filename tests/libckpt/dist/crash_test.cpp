@@ -10,9 +10,8 @@
 
 #include "libckpt/ckpt.h"
 #include "libckpt/dist/save.h"
-#include "libckpt/io/atomic_folder.h"
 #include "tests/libckpt/dist/child_ranks.h"
-#include "tests/libckpt/dist/samples.h"
+#include "tests/libckpt/dist/crash_cases.h"
 #include "tests/libckpt/dist/thread_ranks.h"
 #include "tests/libckpt/io/fault.h"
 #include "tests/support/temp_dir.h"
@@ -22,53 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr int kKill = 0;
+using test::Case;
+using test::found_in;
+using test::options_of;
+using test::part_of;
 
-struct Case {
-  std::string layout;
-  int ranks;
-  bool overwrite;
-  bool exchange;  ///< whether the file system exchanges names
-};
+constexpr int kKill = 0;
 
 int no_exchange(int old_dir, const char* old_name, int new_dir, const char* new_name, unsigned flags) {
   if ((flags & RENAME_EXCHANGE) != 0) return errno = EINVAL, -1;
   return test::fault::bad_rename(old_dir, old_name, new_dir, new_name, flags);
-}
-
-ckpt::Value part_of(const Case& tried, int rank, float version) {
-  if (tried.layout != "safetensors") return test::sample_part(rank, tried.ranks, version);
-  return test::dict({{"model", *test::sample_whole(version).find("model")}});
-}
-
-ckpt::dist::SaveOptions options_of(const Case& tried, int rank) {
-  ckpt::dist::SaveOptions options;
-  options.layout = tried.layout;
-  options.overwrite = tried.overwrite;
-  options.threads = 1;
-  options.io = ckpt::Io::buffered;
-  if (tried.layout != "safetensors") options.pieces = test::sample_pieces(rank, tried.ranks);
-  return options;
-}
-
-/// "old", "new", "none", or what else is there.
-std::string found_in(const Case& tried, const fs::path& path) {
-  if (!fs::exists(ckpt::moved_aside(path))) return "none";
-  try {
-    ckpt::Checkpoint checkpoint = ckpt::open(path);
-    for (float version : {1.0F, 2.0F}) {
-      ckpt::Value expected = tried.layout != "safetensors"
-                                 ? test::sample_whole(version)
-                                 : test::dict({{"model", *test::sample_whole(version).find("model")}});
-      ckpt::Value whole = checkpoint.root;
-      if (test::tree_difference(expected, whole).empty() && ckpt::verify(path).damage.empty()) {
-        return version == 1.0F ? "old" : "new";
-      }
-    }
-    return "something else";
-  } catch (const core::Error& error) {
-    return error.what();
-  }
 }
 
 class Crash : public testing::TestWithParam<Case> {

@@ -7,7 +7,12 @@
 
 #include "libckpt/ckpt.h"
 #include "libckpt/format/dcp/encode.h"
+#include "libckpt/format/dcp/metadata_edit.h"
+#include "libckpt/format/dcp/part_writer.h"
+#include "libckpt/format/in_place.h"
 #include "libckpt/format/spread.h"
+#include "libckpt/io/byte_swap.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/transform/trees.h"
@@ -17,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ckpt::Value;
+using ckpt::detail::PartCheck;
 using testing::HasSubstr;
 
 std::string error_of(const std::function<void()>& body) {
@@ -128,9 +134,14 @@ TEST_F(DcpFolder, HundredsOfThousandsOfPiecesAreOpened) {
   }
   core::ByteVector bytes = ckpt::detail::encode_dcp_metadata(metadata);
   ckpt::OpenOptions options;
-  ckpt::SourcePtr file = ckpt::memory_source(std::move(bytes));
-  ckpt::detail::DcpMetadata read =
+  ckpt::SourcePtr file = ckpt::memory_source(bytes);
+  ckpt::detail::DcpMetadata whole =
       ckpt::detail::read_dcp_metadata(ckpt::detail::read_dcp_pickle(*file, options), options);
+  EXPECT_EQ(ckpt::detail::encode_dcp_metadata(whole), bytes);
+  options.limits.max_pickle_opcodes = 2'000'000;  // what is in a piece does not count
+  EXPECT_THROW(ckpt::detail::read_dcp_pickle(*file, options), core::Error);
+  ckpt::detail::DcpMetadata read = ckpt::detail::read_dcp_metadata(*file, options);
+  EXPECT_EQ(ckpt::detail::encode_dcp_metadata(read), bytes);
   ASSERT_EQ(read.items.size(), 2U);
   EXPECT_EQ(read.items[1].chunks.size(), 60'000U);
   EXPECT_EQ(read.items[1].chunks[59'999].offsets, (core::Shape{59'999, 0}));
@@ -175,7 +186,6 @@ TEST_F(DcpFolder, AnObjectThatChangesGetsAFileOfItsOwn) {
   ckpt::VerifyResult verified = ckpt::verify(path);
   EXPECT_TRUE(verified.damage.empty());
   EXPECT_FALSE(verified.notes.empty());
-  // The next edit of the same object needs no file of the last one.
   ckpt::Checkpoint again = ckpt::open(path);
   root = again.root.as_dict();
   for (auto& [key, value] : root.items) {
@@ -183,9 +193,39 @@ TEST_F(DcpFolder, AnObjectThatChangesGetsAFileOfItsOwn) {
   }
   again.root = Value::dict(std::move(root));
   ckpt::save(again, path / ".metadata", {.in_place = true});
-  EXPECT_FALSE(fs::exists(path / "__edit_0.distcp"));
+  EXPECT_TRUE(fs::exists(path / "__edit_0.distcp")) << "what is put back needs it";
   EXPECT_TRUE(fs::exists(path / "__edit_1.distcp"));
   expect_same(again.root, ckpt::open(path).root);
+  EXPECT_GT(ckpt::undo_edit(path / ".metadata"), 0U);
+  expect_same(edited.root, ckpt::open(path).root);
+  EXPECT_TRUE(ckpt::verify(path).damage.empty());
+  EXPECT_GT(ckpt::undo_edit(path / ".metadata"), 0U);
+  expect_same(again.root, ckpt::open(path).root);
+  // The next edit of the same object needs no file of the one before the last.
+  ckpt::Checkpoint last = ckpt::open(path);
+  root = last.root.as_dict();
+  for (auto& [key, value] : root.items) {
+    if (key.as_text() == "names") value = Value::list({Value("fourth")});
+  }
+  last.root = Value::dict(std::move(root));
+  ckpt::save(last, path / ".metadata", {.in_place = true});
+  EXPECT_FALSE(fs::exists(path / "__edit_0.distcp"));
+  EXPECT_TRUE(fs::exists(path / "__edit_1.distcp"));
+  expect_same(last.root, ckpt::open(path).root);
+}
+
+TEST_F(DcpFolder, AnEditOfKeysIsTakenBackByteForByte) {
+  fs::path path = save(sample(), 2);
+  const std::string before = test::read_file(path / ".metadata");
+  ckpt::save(ckpt::strip_prefix(ckpt::open(path)), path / ".metadata", {.in_place = true});
+  const std::string after = test::read_file(path / ".metadata");
+  ASSERT_NE(before, after);
+  ckpt::undo_edit(path / ".metadata");
+  EXPECT_TRUE(test::read_file(path / ".metadata") == before);
+  ckpt::undo_edit(path / ".metadata");
+  EXPECT_TRUE(test::read_file(path / ".metadata") == after);
+  test::write_file(path / ".metadata", after + " ");
+  EXPECT_THROW(ckpt::undo_edit(path / ".metadata"), core::Error);
 }
 
 TEST_F(DcpFolder, DeviceTagsAreLeftOutWithAWord) {
@@ -314,6 +354,79 @@ TEST_F(DcpFolder, WhatItCannotHoldIsSaidBefore) {
   twice.root = test::dict({{"a.b", matrix({2}, 0)}, {"a", test::dict({{"b", matrix({2}, 1)}})}});
   EXPECT_THAT(error_of([&] { save(twice, 1); }), HasSubstr("'a.b' (a second item of that dotted name)"));
   EXPECT_TRUE(fs::is_empty(dir_.path()));
+}
+
+/// A file with these numbers, and their checksum; `damage` changes the last of them.
+ckpt::SourcePtr checked_file(const fs::path& path, const std::vector<float>& numbers, char damage = 0) {
+  const core::Bytes bytes = std::as_bytes(std::span(numbers));
+  std::string text(core::as_text(bytes));
+  text.back() = static_cast<char>(text.back() ^ damage);
+  test::write_file(path, text);
+  return ckpt::checked(ckpt::open_file(path), ckpt::crc32(bytes), {.subject = "it is damaged"});
+}
+
+// Between the file and the values stands more than the check: the part is not that of the file.
+TEST(ReadBox, OfATransposedTensorAndOfAnotherByteOrder) {
+  test::TempDir dir;
+  const ckpt::detail::Box box{{1, 1}, {2, 2}};
+  const std::vector<float> wanted = {11, 12, 21, 22};
+  auto expect_wanted = [&](const ckpt::SourcePtr& bytes) {
+    for (auto check : {PartCheck::kept, PartCheck::left_out}) {
+      const ckpt::SourcePtr part = ckpt::detail::read_box(bytes, core::DType::f32, {3, 4}, box, check);
+      EXPECT_EQ(ckpt::read_all(*part),
+                core::ByteVector(std::as_bytes(std::span(wanted)).begin(), std::as_bytes(std::span(wanted)).end()));
+      part->require_unchanged();
+    }
+  };
+  const ckpt::SourcePtr columns = checked_file(dir.path() / "a", {0, 10, 20, 1, 11, 21, 2, 12, 22, 3, 13, 23});
+  const ckpt::View view{std::make_shared<ckpt::Storage>(ckpt::Storage{core::DType::f32, columns, "cpu"}), 0, {1, 3}};
+  expect_wanted(ckpt::gather(view, core::DType::f32, {3, 4}));
+  std::vector<float> rows = {0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};
+  expect_wanted(checked_file(dir.path() / "b", rows));
+  for (float& number : rows) {
+    number = std::bit_cast<float>(core::byte_swap(std::bit_cast<std::uint32_t>(number)));
+  }
+  expect_wanted(ckpt::byte_swapped(checked_file(dir.path() / "c", rows), 4));
+}
+
+TEST(ReadBox, WhoWritesTheValuesAgainIsToldOfDamageThatOthersDoNotRead) {
+  test::TempDir dir;
+  const std::vector<float> rows = {0, 1, 2, 3, 10, 11, 12, 13};
+  const ckpt::SourcePtr bytes = checked_file(dir.path() / "a", rows, 1);
+  auto read = [&](PartCheck check) {
+    const ckpt::SourcePtr part = ckpt::detail::read_box(bytes, core::DType::f32, {2, 4}, {{0, 0}, {1, 4}}, check);
+    ckpt::read_all(*part);
+    part->require_unchanged();
+  };
+  EXPECT_EQ(error_of([&] { read(PartCheck::left_out); }), "no error");
+  EXPECT_THAT(error_of([&] { read(PartCheck::kept); }), HasSubstr("it is damaged"));
+}
+
+TEST(ReadBox, BitsThatArePendingStayPending) {
+  ckpt::Entry entry = matrix({2, 4}, 0).as_entry();
+  entry.negative = true;
+  EXPECT_TRUE(ckpt::detail::boxed_tensor(entry, {{0, 0}, {1, 4}}, PartCheck::kept).as_entry().negative);
+}
+
+TEST_F(DcpFolder, OfTwoEditsAtOnceTheSecondIsRefused) {
+  fs::path path = save(sample(), 2);
+  ckpt::Checkpoint edited = ckpt::open(path);
+  std::optional<ckpt::detail::MetadataEdit> late = ckpt::detail::plan_metadata_edit(edited, path);
+  ASSERT_TRUE(late.has_value());
+  ckpt::save(ckpt::strip_prefix(ckpt::open(path)), path / ".metadata", {.in_place = true});
+  const std::string first = test::read_file(path / ".metadata");
+  EXPECT_THAT(error_of([&] { ckpt::detail::apply_metadata_edit(edited, *late, path, {}); }),
+              HasSubstr("another program wrote the metadata"));
+  EXPECT_TRUE(test::read_file(path / ".metadata") == first);
+}
+
+TEST_F(DcpFolder, DamageIsNotWrittenAgain) {
+  Value weight = matrix({2, 4}, 0);
+  auto entry = std::make_shared<ckpt::Entry>(weight.as_entry());
+  entry->bytes = checked_file(dir_.path() / "a", {0, 1, 2, 3, 10, 11, 12, 13}, 1);
+  ckpt::Checkpoint damaged;
+  damaged.root = test::dict({{"weight", Value::tensor(std::move(entry))}});
+  EXPECT_THAT(error_of([&] { save(damaged, 2); }), HasSubstr("it is damaged"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "libckpt/ckpt.h"
 #include "libckpt/format/folder.h"
 #include "libcore/base/error.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -35,6 +36,14 @@ TEST_F(FolderKind, AFolderOfOneModelFileIsThatModel) {
   write("config.json");
   write("model.safetensors");
   EXPECT_EQ(resolved(), "model.safetensors");
+}
+
+TEST_F(FolderKind, FormsThatAreOnlyReadCountWhereNothingElseDoes) {
+  write("config.json", "{}");
+  write("flax_model.msgpack");
+  EXPECT_EQ(resolved(), "flax_model.msgpack");
+  write("weights.pth");
+  EXPECT_EQ(resolved(), "weights.pth");
 }
 
 TEST_F(FolderKind, ACheckpointOfTrainerIsItsModelAndNotTheOptimizer) {
@@ -82,11 +91,35 @@ TEST_F(FolderKind, ASavedModelOfTensorFlowIsNamed) {
   EXPECT_THAT(sentence(), HasSubstr("this is a TensorFlow SavedModel"));
 }
 
+TEST_F(FolderKind, ACheckpointOfTensorFlowIsNamed) {
+  write("checkpoint", "model_checkpoint_path: 'net'");
+  write("net.index");
+  write("net.data-00000-of-00001");
+  EXPECT_THAT(sentence(), HasSubstr("load_checkpoint(" + in("net") + ")"));
+}
+
+TEST_F(FolderKind, OrbaxAndCoreMlAreNamed) {
+  write("orbax/_METADATA");
+  write("orbax/manifest.ocdbt");
+  write("net.mlpackage/Manifest.json");
+  write("net.mlpackage/Data/com.apple.CoreML/model.mlmodel");
+  auto said = [&](const char* folder) { return test::message_of([&] { ckpt::resolve_folder(dir_.path() / folder); }); };
+  EXPECT_THAT(said("orbax"), HasSubstr("pathlib.Path(" + in("orbax") + ").absolute()"));
+  EXPECT_THAT(said("net.mlpackage"), HasSubstr("Core ML package"));
+}
+
 TEST_F(FolderKind, TheCacheOfAModelHubLeadsToItsSnapshot) {
   write("blobs/ab");
   write("refs/main");
   write("snapshots/f00/model.safetensors");
   EXPECT_THAT(sentence(), HasSubstr("ckpt ls " + in("snapshots/f00")));
+}
+
+TEST_F(FolderKind, SeveralFilesThatAreOnlyReadAreNamed) {
+  write("decoder.onnx");
+  write("encoder.onnx");
+  write("flax_model.msgpack");
+  EXPECT_THAT(sentence(), HasSubstr("it holds 'decoder.onnx', 'encoder.onnx', 'flax_model.msgpack': name the file"));
 }
 
 TEST_F(FolderKind, ADiffusersPipelineNamesItsModels) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "libckpt/ckpt.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -21,9 +23,19 @@ std::string expected_word(const std::string& reason) {
   return "";
 }
 
+/// Packed files are read, and named in a warning.
+bool is_reported(const test::Manifest& manifest, const ckpt::Report& report) {
+  return manifest.action == "refuse-or-report" &&
+         std::any_of(report.warnings.begin(), report.warnings.end(), [&](const std::string& warning) {
+           return warning.find(expected_word(manifest.reason)) != std::string::npos;
+         });
+}
+
 std::string check(const test::Manifest& manifest) {
   try {
-    ckpt::open(manifest.file);
+    ckpt::Report report;
+    ckpt::open(manifest.file, {.report = &report});
+    if (is_reported(manifest, report)) return "";
   } catch (const core::Error& error) {
     if (manifest.action == "load-or-report") return "";
     if (error.code() != core::ErrorCode::unsupported) return std::string("wrong kind of error: ") + error.what();

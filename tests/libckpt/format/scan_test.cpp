@@ -85,6 +85,43 @@ TEST_F(Scan, PlainFilesAreClean) {
   EXPECT_TRUE(scanned(test::harmless_pickle(), "a.pkl").clean());
 }
 
+TEST_F(Scan, APickleThatIsATreeOfFlaxAsWellIsListed) {
+  const std::string array = std::string("\xc7\x15\x01\x93\x91\x02\xa7") + "float32" + "\xc4\x08" + "abcdefgh";
+  // A dict of 14 to flax; a long run of bytes to pickle, which drops it, and numbers that are opcodes.
+  const std::string head = "\x8e" + test::raw(std::uint64_t{array.size() + 1}) + "\x01" + array;
+  const std::string call = "00cos\nsystem\n(Vwww\ntR.";
+  ScanResult result = scanned(head + "N0N0N0N0N0N0N0N0N" + "\x8c\x01" + "a" + call, "a.msgpack");
+  EXPECT_EQ(result.content, "flax");
+  EXPECT_THAT(all_symbols(result), Contains("os.system"));
+  EXPECT_EQ(result.verdict(), "dangerous");
+}
+
+TEST_F(Scan, NoListHidesARecord) {
+  const std::string list = R"({"config":{"w":{"path_name":"b","use_pickle":false}}})";
+  test::ZipSpec elsewhere;  // not where torch.export looks for its lists
+  elsewhere.add("x/a_weights_config.json", list);
+  elsewhere.add("x/b", test::harmful_pickle());
+  EXPECT_THAT(all_symbols(scanned(elsewhere.bytes(), "a.zip")), Contains("posix.system"));
+  const std::string header = "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n";
+  test::ZipSpec objects;  // NumPy loads a record by how it begins
+  objects.add("x/data/weights/a_weights_config.json", list);
+  objects.add("x/data/weights/b", std::string("\x93NUMPY\x01\0", 8) +
+                                      test::raw(static_cast<std::uint16_t>(header.size())) + header +
+                                      test::harmful_pickle());
+  EXPECT_THAT(all_symbols(scanned(objects.bytes(), "a.npz")), Contains("posix.system"));
+}
+
+TEST_F(Scan, AListOfOtherFormHidesNothing) {
+  for (const char* list :
+       {"5", "{}", R"({"config":5})", R"({"config":{"w":5}})", R"({"config":{"w":{"path_name":5,"use_pickle":false}}})",
+        R"({"config":{"w":{"path_name":"b","use_pickle":false},"v":{"path_name":"c"}}})"}) {
+    test::ZipSpec zip;
+    zip.add("x/data/weights/a_weights_config.json", list);
+    zip.add("x/data/weights/b", test::harmful_pickle());
+    EXPECT_THAT(all_symbols(scanned(zip.bytes(), "a.pt2")), Contains("posix.system")) << list;
+  }
+}
+
 TEST_F(Scan, SymbolsAreMarked) {
   std::string object = test::list({test::symbol("collections", "OrderedDict") + ")R",
                                    test::call(test::symbol("pathlib", "PosixPath"), {test::text("a")}),

@@ -36,11 +36,26 @@ TEST(Sniff, TextsThatDownloadsLeave) {
 
 TEST(Sniff, OtherContainers) {
   EXPECT_THAT(said_of("\x1f\x8b\x08"), HasSubstr("gunzip"));
+  EXPECT_THAT(said_of(std::string("\x5d\0\0\x80", 4)), HasSubstr("unlzma"));
+  EXPECT_THAT(said_of("\x04\x22\x4d\x18"), HasSubstr("unlz4"));
   EXPECT_THAT(said_of("\x80\x04\x95"), HasSubstr("bare pickle"));
   std::string tar(257, '\x01');
   tar += "ustar";
   EXPECT_THAT(said_of(tar), HasSubstr("tar archive"));
   EXPECT_THAT(said_of("\x01\x02\x03\x04"), HasSubstr("no known checkpoint format"));
+}
+
+TEST(Sniff, ModelsOfOtherFrameworksAndTheWayOut) {
+  EXPECT_THAT(said_of(std::string("\x1c\0\0\0TFL3", 8)), HasSubstr("python -m tf2onnx.convert --tflite"));
+  EXPECT_THAT(said_of(std::string("\x1c\0\0\0ET12", 8)), HasSubstr("ExecuTorch program"));
+  EXPECT_THAT(said_of(std::string(40, '\1') + "\x57\xfb\x80\x8b\x24\x75\x47\xdb"),
+              HasSubstr("tf.train.load_checkpoint"));
+  ckpt::Input model = input_of("\x08\x04\x12");
+  model.path = "net.mlmodel";
+  EXPECT_THAT(ckpt::describe_foreign(model), HasSubstr("Core ML"));
+  ckpt::Input values = input_of("\x01\x02");
+  values.path = "variables.data-00000-of-00001";
+  EXPECT_THAT(ckpt::describe_foreign(values), HasSubstr("tf.train.load_checkpoint"));
 }
 
 TEST(Sniff, ContentOfAMessageCannotMoveTheCursor) {

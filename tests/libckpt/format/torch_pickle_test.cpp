@@ -198,6 +198,14 @@ TEST(Pickle, ComputedNamesAndCallablesAreNeverAccepted) {
   EXPECT_EQ(error_of("\x80\x05\x97."sv).code(), core::ErrorCode::refused);
 }
 
+TEST(Pickle, PartsOfOneRankOfFsdpAreNamed) {
+  const core::Error error = error_of(
+      "(ctorch.distributed._shard.sharded_tensor.api\nShardedTensor\n)\x81"
+      "ca\nb\n)R)Rt."sv);
+  EXPECT_EQ(error.code(), core::ErrorCode::unsupported);
+  EXPECT_THAT(error.what(), HasSubstr("one rank's parts of an FSDP model"));
+}
+
 TEST(Pickle, OldWaysToMakeObjectsAreSeen) {
   EXPECT_THAT(error_of("(ia\nB\n.").what(), HasSubstr("'a.B'"));
   EXPECT_THAT(error_of("(ca\nB\no.").what(), HasSubstr("'a.B'"));

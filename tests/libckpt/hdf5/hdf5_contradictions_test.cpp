@@ -170,8 +170,8 @@ TEST_F(Hdf5Contradictions, ZipThatTheSuperblockClaimsIsFoundByVerify) {
 }
 
 /// The file behind a user block that begins with `content`.
-void put_user_block(const std::filesystem::path& path, std::string content) {
-  content.resize(512);
+void put_user_block(const std::filesystem::path& path, std::string content, std::size_t size = 512) {
+  content.resize(size);
   std::string file = content + test::read_file(path);
   test::write_file(path, file);
 }
@@ -210,6 +210,16 @@ TEST_F(Hdf5Contradictions, UserBlocksThatOtherProgramsRunOrReadAreFindings) {
     EXPECT_EQ(result.damage[0].subject, "user block");
     EXPECT_THAT(result.damage[0].text, HasSubstr(text));
   }
+}
+
+TEST_F(Hdf5Contradictions, ALongUserBlockThatBeginsAsGzipIsNoPackedFile) {
+  test::Hdf5Maker maker(path());
+  maker.floats("x", {2});
+  maker.close();
+  put_user_block(path(), "\x1f\x8b\x08", 8192);
+  VerifyResult result = verify(path());
+  ASSERT_FALSE(result.damage.empty());
+  EXPECT_EQ(result.damage[0].subject, "user block");
 }
 
 TEST_F(Hdf5Contradictions, DamagedChunksAreNamedByTheirDataset) {

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 namespace {
 
@@ -13,12 +15,34 @@ TEST(ParallelFor, EveryIndexOnce) {
   for (const auto& count : seen) EXPECT_EQ(count, 1);
 }
 
+TEST(ParallelFor, BeginsOnTheCallingThread) {
+  for (int round = 0; round < 200; ++round) {
+    std::thread::id first;
+    ckpt::parallel_for(2, 2, [&](std::size_t i) {
+      if (i == 0) first = std::this_thread::get_id();
+    });
+    ASSERT_EQ(first, std::this_thread::get_id());
+  }
+}
+
 TEST(ParallelFor, FailureIsRethrown) {
   auto body = [](std::size_t i) {
     if (i == 5) throw std::runtime_error("five");
   };
   EXPECT_THROW(ckpt::parallel_for(100, 4, body), std::runtime_error);
   EXPECT_THROW(ckpt::parallel_for(100, 1, body), std::runtime_error);
+}
+
+TEST(ParallelFor, LowestFailureIsReportedHoweverLateItComes) {
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    try {
+      ckpt::parallel_for(2, 2, [&](std::size_t i) { throw std::runtime_error(i == 0 ? "first" : "second"); });
+    } catch (const std::runtime_error& error) {
+      text = error.what();
+    }
+    ASSERT_EQ(text, "first");
+  }
 }
 
 TEST(RunInOrder, UsesInOrderWithBoundedMemory) {

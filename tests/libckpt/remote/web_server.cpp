@@ -14,6 +14,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/support/free_port.h"
+
 namespace test {
 namespace {
 
@@ -41,13 +43,6 @@ int port_of(int fd) {
   socklen_t size = sizeof address;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
   return ntohs(address.sin_port);
-}
-
-int free_port() {
-  int fd = listen_on(0);
-  int port = port_of(fd);
-  ::close(fd);
-  return port;
 }
 
 bool answers(int port) {

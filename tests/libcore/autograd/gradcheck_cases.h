@@ -81,5 +81,7 @@ void add_layer_cases(GradCases& cases);
 void add_pool_cases(GradCases& cases);
 void add_loss_cases(GradCases& cases);
 void add_linalg_cases(GradCases& cases);
+/// Complex numbers from pairs of real ones to such pairs.
+void add_complex_cases(GradCases& cases);
 
 }  // namespace test

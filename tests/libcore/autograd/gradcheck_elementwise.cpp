@@ -2,6 +2,7 @@
 #include "libcore/ops/activation.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/ops/sparse.h"
+#include "libcore/ops/special.h"
 #include "libcore/optim/options.h"
 #include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/print.h"
@@ -29,6 +30,48 @@ void add_binary(GradCases& cases, const std::string& name, std::function<Tensor(
   cases.add(name + "/broadcast", {strided({2, 3}, 0.3, 2.8), irregular({3}, from, to)}, call, twice);
   cases.add(name + "/broadcast_first", {irregular({2, 1}, 0.3, 2.8), irregular({1, 3}, from, to)}, call, twice);
   cases.add(name + "/scalar", {irregular({}, 0.3, 2.8), irregular({2}, from, to)}, call, twice);
+}
+
+void add_special(GradCases& cases) {
+  namespace special = core::special;
+  for (const auto& [name, function] :
+       std::initializer_list<std::pair<const char*, Unary>>{{"entr", special::entr},
+                                                            {"erfcx", special::erfcx},
+                                                            {"ndtr", special::ndtr},
+                                                            {"log_ndtr", special::log_ndtr},
+                                                            {"i0", core::i0},
+                                                            {"i0e", special::i0e},
+                                                            {"i1", special::i1},
+                                                            {"i1e", special::i1e},
+                                                            {"bessel_j0", special::bessel_j0},
+                                                            {"bessel_j1", special::bessel_j1},
+                                                            {"bessel_y0", special::bessel_y0},
+                                                            {"bessel_y1", special::bessel_y1},
+                                                            {"modified_bessel_i0", special::modified_bessel_i0},
+                                                            {"modified_bessel_i1", special::modified_bessel_i1},
+                                                            {"modified_bessel_k0", special::modified_bessel_k0},
+                                                            {"modified_bessel_k1", special::modified_bessel_k1}}) {
+    add_unary(cases, name, function, 0.4, 3.2);
+  }
+  add_unary(cases, "ndtri", special::ndtri, 0.1, 0.9);
+  for (const char* name : {"mvlgamma", "multigammaln"}) {
+    add_unary(
+        cases, name, [](const Tensor& x) { return special::multigammaln(x, 3); }, 1.4, 3.2);
+  }
+  add_binary(cases, "xlog1py", special::xlog1py);
+  const Tensor a = irregular({2, 3}, 0.5, 2.5).detach();
+  for (const auto& [name, function] :
+       std::initializer_list<std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&)>>{
+           {"igamma", core::igamma},
+           {"igammac", core::igammac},
+           {"gammainc", special::gammainc},
+           {"gammaincc", special::gammaincc}}) {
+    add_unary(
+        cases, name, [=, f = function](const Tensor& x) { return f(a, x); }, 0.4, 3.2);
+  }
+  add_unary(
+      cases, "zeta", [](const Tensor& q) { return special::zeta(core::tensor({2.5}, {.dtype = core::DType::f64}), q); },
+      0.6, 3.2);
 }
 
 void add_smooth_unary(GradCases& cases) {
@@ -137,6 +180,7 @@ void add_ternary_cases(GradCases& cases) {
 
 void add_elementwise_cases(GradCases& cases) {
   add_smooth_unary(cases);
+  add_special(cases);
   add_with_numbers(cases);
   add_binary_cases(cases);
   add_ternary_cases(cases);

@@ -87,6 +87,8 @@ void add_image_cases(GradCases& cases) {
     cases.add("interpolate/" + mode, {irregular(x)}, [=](In in) { return core::interpolate(in[0], options); });
   };
   resize("nearest", {1, 2, 2, 3}, {.size = {3, 5}});
+  resize("bilinear_antialias", {1, 1, 4, 5}, {.size = {2, 7}, .mode = "bilinear", .antialias = true});
+  resize("bicubic_antialias", {1, 1, 5, 4}, {.size = {3, 2}, .mode = "bicubic", .antialias = true});
   resize("nearest-exact", {1, 2, 3}, {.size = {5}, .mode = "nearest-exact"});
   resize("nearest_line", {1, 2, 3}, {.size = {5}});
   resize("nearest_volume", {1, 1, 2, 2, 2}, {.size = {3, 2, 3}});

@@ -92,6 +92,9 @@ void add_joining_cases(GradCases& cases) {
   cases.many("tensor_split", {irregular({5, 2})}, [](In in) { return core::tensor_split(in[0], 3); });
   cases.many("tensor_split/at", {irregular({2, 5})}, [](In in) { return core::tensor_split(in[0], Shape{1, 3}, 1); });
   cases.many("hsplit", {irregular({2, 4})}, [](In in) { return core::hsplit(in[0], 2); });
+  cases.many("dsplit", {irregular({2, 1, 4})}, [](In in) { return core::dsplit(in[0], 2); });
+  cases.add("narrow_copy", {strided({3, 4})}, [](In in) { return core::narrow_copy(in[0], 1, 1, 2); });
+  cases.add("sum_to_size", {strided({2, 3, 4})}, [](In in) { return core::sum_to_size(in[0], {3, 1}); });
   cases.many("vsplit", {irregular({4, 2})}, [](In in) { return core::vsplit(in[0], 2); });
   cases.many("broadcast_tensors", {irregular({2, 1}), irregular({3})}, [](In in) {
     return core::broadcast_tensors({in[0], in[1]});
@@ -162,6 +165,12 @@ void add_picking_cases(GradCases& cases) {
   two("index_put/view", {1, 2}, [=](T x, T y) { return core::index_put(x, {core::tensor({0, 2}), Slice{1, {}}}, y); });
   two("select_scatter", {1, 3}, [=](T x, T y) { return core::select_scatter(x, y[0], 1, 2); });
   two("slice_scatter", {2, 3}, [=](T x, T y) { return core::slice_scatter(x, y, {.start = 0, .step = 2}); });
+  two("as_strided_scatter", {2, 2}, [=](T x, T y) { return core::as_strided_scatter(x, y, {2, 2}, {1, 2}); });
+  const Tensor onto = core::tensor({0, 1, 0});
+  for (const char* reduce : {"prod", "mean", "amax", "amin"}) {
+    two(std::string("index_reduce/") + reduce, {3, 3},
+        [=](T x, T y) { return core::index_reduce(x, 0, onto, y, reduce); });
+  }
   two("diagonal_scatter", {1, 2}, [=](T x, T y) { return core::diagonal_scatter(x, y[0], 1); });
 }
 

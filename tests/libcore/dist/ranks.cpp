@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "libcore/dist/socket.h"
+#include "tests/support/free_port.h"
 #include "tests/support/temp_dir.h"
 
 extern char** environ;
@@ -69,10 +69,6 @@ std::string content(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-int free_port() {
-  return core::distributed::Socket::listen(0, true).local_port();
-}
 
 std::vector<Ending> run_ranks(const RanksOptions& options) {
   const TempDir folder;

@@ -35,7 +35,5 @@ std::string rank_role(int argc, char** argv);
 std::string rank_argument(int argc, char** argv, int i);
 /// In a rank: a line of the report.
 void say(const std::string& line);
-/// A port of this machine that nobody listens at.
-int free_port();
 
 }  // namespace test

@@ -8,6 +8,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/dist/tcp_store.h"
+#include "tests/support/free_port.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_dir.h"
 
@@ -185,7 +186,7 @@ TEST(TcpStore, SaysHowManyProcessesCame) {
 }
 
 TEST(TcpStore, WaitsForAllProcesses) {
-  const std::uint16_t port = Socket::listen(0, true).local_port();
+  const auto port = static_cast<std::uint16_t>(test::free_port());
   auto server = std::async(std::launch::async, [&] {
     return std::make_unique<TcpStore>(TcpStore::Options{.port = port, .world_size = 2, .is_server = true});
   });

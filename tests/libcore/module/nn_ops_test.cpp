@@ -69,6 +69,18 @@ TEST_F(NnOps, ConvolutionOfOneImageAndSamePadding) {
   EXPECT_EQ(core::conv2d(leaf({2, 4, 3}), leaf({3, 2, 2, 3}), {}, {.padding = "same"}).sizes(), (Shape{3, 4, 3}));
 }
 
+/// Fewer channels than a block of the blocked layout has, without history, where weights are packed.
+TEST_F(NnOps, NarrowGroupsOfFewChannels) {
+  const core::NoGradGuard no_history;
+  for (const std::int64_t channels : {4, 8, 12, 20, 24}) {
+    const Tensor x = core::randn({3, channels, 5, 6}), w = core::randn({channels, 4, 3, 2});
+    const core::Conv2dOptions options{.padding = 1, .groups = channels / 4};
+    const Tensor exact = core::conv2d(x.to_double(), w.to_double(), {}, options);
+    EXPECT_TRUE(core::allclose(core::conv2d(x, w, {}, options).to_double(), exact, {.rtol = 1e-4, .atol = 1e-4}))
+        << channels;
+  }
+}
+
 /// oneDNN against the other path.
 TEST_F(NnOps, ConvolutionInSinglePrecisionAgreesWithDouble) {
   for (const std::int64_t groups : {1, 2, 4}) {

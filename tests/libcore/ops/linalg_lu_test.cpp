@@ -7,6 +7,7 @@
 #include "libcore/ops/complex.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/linalg/decompose.h"
+#include "libcore/ops/linalg/norm.h"
 #include "libcore/ops/linalg/product.h"
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/loss.h"
@@ -176,8 +177,8 @@ TEST(LinalgEig, Errors) {
             }),
             "torch.linalg.eig: input tensor should not contain infs or NaNs.");
   EXPECT_EQ(message_of([] { linalg::eig(kGeneral.clone().requires_grad_()); }),
-            "linalg.eig: eigenvalues of matrices that are not symmetric are complex, and complex tensors have no "
-            "gradients here; use eigh, or detach() the matrix");
+            "linalg.eig: eigenvalues of matrices that are not symmetric have no gradients here; use eigh, or detach() "
+            "the matrix");
 }
 
 TEST(LinalgHouseholder, ProductOfReflections) {
@@ -248,8 +249,20 @@ TEST(Complex, Errors) {
             "Expected both inputs to be Half, Float or Double tensors but got Long and Long");
   EXPECT_EQ(message_of([&] { core::complex(ones, ones.to_double()); }),
             "Expected object of scalar type Float but got scalar type Double for second argument");
-  EXPECT_EQ(message_of([&] { core::view_as_complex(core::ones({2}, {.requires_grad = true})); }),
-            "view_as_complex: complex tensors have no gradients here; detach() first");
+}
+
+TEST(Linalg, EmptyMatricesHaveFactorsAndNorms) {
+  const linalg::LU wide = linalg::lu(core::zeros({2, 0, 3})), tall = linalg::lu(core::zeros({2, 3, 0}));
+  EXPECT_EQ(wide.p.sizes(), (Shape{2, 0, 0}));
+  EXPECT_EQ(wide.u.sizes(), (Shape{2, 0, 3}));
+  EXPECT_TRUE(core::equal(tall.p, core::eye(3).expand({2, 3, 3})));
+  EXPECT_EQ(tall.l.sizes(), (Shape{2, 3, 0}));
+  const Tensor nothing = core::zeros({2, 0, 0});
+  EXPECT_EQ(linalg::lu_solve(linalg::lu_factor(nothing), core::zeros({2, 0, 4})).sizes(), (Shape{2, 0, 4}));
+  EXPECT_EQ(linalg::cond(nothing).to_vector<float>(), (std::vector<float>{0, 0}));
+  EXPECT_EQ(linalg::matrix_norm(core::zeros({2, 3, 0}), {.ord = 1.0}).to_vector<float>(), (std::vector<float>{0, 0}));
+  EXPECT_EQ(message_of([&] { linalg::matrix_norm(nothing, {.ord = -2.0}); }),
+            "amin(): Expected reduction dim -1 to have non-zero size.");
 }
 
 }  // namespace

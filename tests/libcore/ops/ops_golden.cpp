@@ -10,6 +10,7 @@
 #include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd.h"
 #include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/optim/options.h"
@@ -28,9 +29,15 @@ Tensor tensor_of(const GoldenArray& array) {
   return core::from_bytes(array.bytes, array.shape, array.dtype);
 }
 
+/// Complex numbers are pairs of real ones under a name that ends in ~.
+Tensor tensor_named(const GoldenArrays& arrays, const std::string& name) {
+  const Tensor values = tensor_of(arrays.at(name));
+  return name.ends_with('~') ? core::view_as_complex(values) : values;
+}
+
 Tensor leaf_of(Json input, const GoldenArrays& arrays) {
   if (is_null(input)) return {};
-  return tensor_of(arrays.at(text(member(input, "array")))).requires_grad_(boolean(member(input, "requires_grad")));
+  return tensor_named(arrays, text(member(input, "array"))).requires_grad_(boolean(member(input, "requires_grad")));
 }
 
 OpCase read_case(Json c, const GoldenArrays& arrays) {
@@ -83,7 +90,7 @@ bool close_halves(const Tensor& got, const Tensor& want) {
 /// Room for rounding in the dtype, as the golden data's readme states it.
 bool close(const Tensor& got, const Tensor& want) {
   if (is_half(want.dtype())) return close_halves(got, want);
-  bool narrow = want.dtype() == DType::f32;
+  bool narrow = want.dtype() == DType::f32 || want.dtype() == DType::c64;
   double relative = narrow ? 1.3e-6 : 1e-7, absolute = narrow ? 1e-5 : 1e-7;
   if (on_golden_device()) absolute *= 4;  // other kernels sum in other orders, which short rows of a norm show
   return core::allclose(got, want, {.rtol = relative, .atol = absolute, .equal_nan = true});
@@ -91,7 +98,7 @@ bool close(const Tensor& got, const Tensor& want) {
 
 bool same_bits(const Tensor& got, const Tensor& want) {
   Tensor a = got.detach().cpu().contiguous(), b = want.cpu().contiguous();
-  if (a.is_floating_point() && core::any(core::isnan(b)).item<bool>())
+  if (core::is_inexact(a.dtype()) && core::any(core::isnan(b)).item<bool>())
     return core::allclose(a, b, {.rtol = 0, .atol = 0, .equal_nan = true});
   auto bytes = static_cast<std::size_t>(a.numel() * core::bit_width(a.dtype()) / 8);
   return bytes == 0 || std::memcmp(a.raw_data(), b.raw_data(), bytes) == 0;
@@ -102,7 +109,8 @@ std::string describe(const Tensor& t) {
   out << core::short_name(t.dtype()) << core::to_list(t.sizes()) << "/" << core::to_list(t.strides());
   if (t.numel() <= 12) {
     out << " {";
-    for (double value : t.detach().to_vector<double>()) out << value << ' ';
+    const Tensor numbers = core::is_complex(t) ? core::view_as_real(t.detach()) : t.detach();
+    for (double value : numbers.to_vector<double>()) out << value << ' ';
     out << "}";
   }
   return out.str();
@@ -135,8 +143,7 @@ bool both_near(const Tensor& got, const Tensor& want, double room) {
 }
 
 /// `room`: how far PyTorch's numbers are from the exact ones, or 0.
-std::string compare(const Tensor& got, const GoldenArray& array, Exactness exactness, double room = 0) {
-  Tensor want = tensor_of(array);
+std::string compare(const Tensor& got, const Tensor& want, Exactness exactness, double room = 0) {
   if (got.sizes() != want.sizes() || got.dtype() != want.dtype())
     return "got " + describe(got) + " want " + describe(want);
   if (exactness == Exactness::mixed && want.is_floating_point()) {
@@ -144,7 +151,7 @@ std::string compare(const Tensor& got, const GoldenArray& array, Exactness exact
     const double of_largest = 0x1p-7 * (wide.numel() == 0 ? 1 : std::max(1.0, core::abs(wide).max().item<double>()));
     if (core::allclose(got.detach().to(DType::f32), wide, {.rtol = 0x1p-7, .atol = of_largest, .equal_nan = true}))
       return "";
-  } else if (exactness == Exactness::bits || !want.is_floating_point()) {
+  } else if (!core::is_complex(want) && (exactness == Exactness::bits || !want.is_floating_point())) {
     if (same_bits(got, want)) return "";
     // The CPU rounds a number before it adds it, GPUs do not.
     if (on_golden_device() && both_near(got.detach(), want, room)) return "";
@@ -167,11 +174,14 @@ std::string check_outputs(Json c, const std::vector<Tensor>& out, const GoldenAr
   auto names = texts(member(c, "outputs"));
   if (names.size() != out.size()) return "number of outputs " + std::to_string(out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    std::string wrong = compare(out[i], arrays.at(names[i]), exactness, room_of(c, names[i]));
+    std::string wrong = compare(out[i], tensor_named(arrays, names[i]), exactness, room_of(c, names[i]));
     if (!wrong.empty()) return "output " + std::to_string(i) + ": " + wrong;
-    core::Shape strides = shape(items(member(c, "output_strides")).at(i));
-    if (out[i].strides() != strides && exactness != Exactness::mixed)
-      return "strides " + core::to_list(out[i].strides()) + " want " + core::to_list(strides);
+    if (has(c, "output_strides") && exactness != Exactness::mixed) {
+      const core::Shape strides = shape(items(member(c, "output_strides")).at(i));
+      if (out[i].strides() != strides)
+        return "strides " + core::to_list(out[i].strides()) + " want " + core::to_list(strides);
+    }
+    if (!has(c, "grad_fns")) continue;
     Json node = items(member(c, "grad_fns")).at(i);
     std::string want = is_null(node) ? "" : text(node);
     if (exactness != Exactness::mixed && !is_node(out[i].grad_fn_name(), want, out[i].dtype()))
@@ -188,7 +198,7 @@ std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>
   for (std::size_t i = 0; i < ups.size(); ++i) {
     if (is_null(ups.at(i))) continue;
     roots.push_back(out[i]);
-    upstream.push_back(tensor_of(arrays.at(text(ups.at(i)))));
+    upstream.push_back(tensor_named(arrays, text(ups.at(i))));
   }
   if (roots.empty()) return "";
   core::backward(roots, {.grad_outputs = upstream});
@@ -198,23 +208,25 @@ std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>
     Tensor got = op_case.leaves[i].grad();
     if (!got.defined()) return "no gradient of input " + std::to_string(i);
     const std::string key = text(grads.at(i));
-    std::string wrong = compare(got, arrays.at(key), exactness, room_of(c, key));
+    std::string wrong = compare(got, tensor_named(arrays, key), exactness, room_of(c, key));
     if (!wrong.empty()) return "gradient " + std::to_string(i) + ": " + wrong;
   }
   if (!has(c, "param_grads")) return "";
   for (const auto field : member(c, "param_grads").get_object()) {
     if (is_null(field.value)) continue;
     const std::string key(field.key);
-    std::string wrong =
-        compare(op_case.params.at(key).grad(), arrays.at(text(field.value)), exactness, room_of(c, text(field.value)));
+    std::string wrong = compare(op_case.params.at(key).grad(), tensor_named(arrays, text(field.value)), exactness,
+                                room_of(c, text(field.value)));
     if (!wrong.empty()) return "gradient of " + key + ": " + wrong;
   }
   return "";
 }
 
-/// A sum with a factor is two operations, which others fuse.
-bool is_exact(Json c, const OpCall& call) {
-  return call.exact && !has(member(c, "kwargs"), "alpha");
+/// A sum with a factor is two operations, which others fuse, as products of complex numbers are several.
+bool is_exact(Json c, const OpCase& op_case, const OpCall& call) {
+  const bool of_complex = std::any_of(op_case.in.begin(), op_case.in.end(),
+                                      [](const Tensor& x) { return x.defined() && core::is_complex(x); });
+  return call.exact && !of_complex && !has(member(c, "kwargs"), "alpha");
 }
 
 std::vector<Tensor> in_mixed_precision(DType lower, const OpCall& call, const OpCase& op_case) {
@@ -248,7 +260,7 @@ void check_refused(Json c, const OpCase& op_case, const OpCall& call, GoldenRun&
   const std::string wanted = text(member(c, "error"));
   try {
     for (const Tensor& out : call.run(op_case)) {
-      if (out.requires_grad()) core::backward({out.sum()});
+      if (out.requires_grad()) core::backward({core::real(out).sum()});
     }
   } catch (const std::exception& error) {
     const std::string ours = std::string(error.what()).substr(0, std::string(error.what()).find('\n'));
@@ -270,9 +282,9 @@ void run_case(Json c, const OpCalls& calls, const GoldenArrays& arrays, GoldenRu
     if (mixed && on_golden_device() && !has_types(out, texts(member(c, "output_dtypes")))) {
       return run.skip(id, "CUDA's list has another type");
     }
-    const Exactness exactness = mixed                        ? Exactness::mixed
-                                : is_exact(c, found->second) ? Exactness::bits
-                                                             : Exactness::rounded;
+    const Exactness exactness = mixed                                 ? Exactness::mixed
+                                : is_exact(c, op_case, found->second) ? Exactness::bits
+                                                                      : Exactness::rounded;
     std::string wrong = check_outputs(c, out, arrays, exactness);
     if (wrong.empty() && mixed) wrong = check_casts(c, found->second, out, arrays);
     if (wrong.empty()) wrong = check_grads(c, op_case, out, arrays, mixed ? exactness : Exactness::rounded);
@@ -346,6 +358,7 @@ int main(int argc, char** argv) {
     test::add_nn_more_calls(calls);
     test::add_more_calls(calls);
     test::add_half_calls(calls);
+    test::add_complex_calls(calls);
     test::mark_exact(calls);
     for (test::Json c : test::items(test::member(root, "cases"))) test::run_case(c, calls, arrays, run);
     if (folder == "half") test::run_half_parts(folder, run);

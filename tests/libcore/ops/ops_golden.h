@@ -66,5 +66,7 @@ void add_nn_more_calls(OpCalls& calls);
 void add_more_calls(OpCalls& calls);
 /// What only half/ops.json has.
 void add_half_calls(OpCalls& calls);
+/// What only complex/ops.json has.
+void add_complex_calls(OpCalls& calls);
 
 }  // namespace test

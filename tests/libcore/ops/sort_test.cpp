@@ -144,4 +144,15 @@ TEST(OrderOps, Searching) {
             "boundaries tensor must be 1 dimension, but got dim(2)");
 }
 
+TEST(Extremes, OfNoElementsAreRefused) {
+  const Tensor x = core::zeros({2, 0});
+  EXPECT_EQ(message_of([&] { core::amax(x, {1}); }), "amax(): Expected reduction dim 1 to have non-zero size.");
+  EXPECT_EQ(message_of([&] { core::amin(x, {0, -1}); }), "amin(): Expected reduction dim -1 to have non-zero size.");
+  EXPECT_EQ(message_of([&] { core::amax(x); }),
+            "amax(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            "'dim' argument.");
+  EXPECT_EQ(message_of([&] { core::aminmax(x, -1); }), "aminmax: Expected reduction dim 1 to have non-zero size.");
+  EXPECT_EQ(core::amax(x, {0}).sizes(), core::Shape{0});
+}
+
 }  // namespace

@@ -76,6 +76,20 @@ TEST(GradScaler, SaysWhatIsOutOfOrder) {
   EXPECT_EQ(message_of([] { GradScaler("cpu", {.backoff_factor = 1}); }), "The backoff factor must be < 1.0.");
 }
 
+TEST(GradScaler, TakesAScaleOfOnesOwn) {
+  Training t;
+  t.backward(1);
+  t.scaler.update(core::tensor(4.0));
+  EXPECT_EQ(t.scaler.get_scale(), 4);
+  EXPECT_EQ(message_of([&] {
+              t.scaler.update(core::tensor({4.0, 2.0}));
+            }),
+            "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+            "requires_grad=False.");
+  EXPECT_EQ(message_of([&] { t.scaler.update(core::tensor({4.0})); }),
+            "output with shape [] doesn't match the broadcast shape [1]");
+}
+
 TEST(GradScaler, RefusesHalfGradientsAndOptimizersWithoutAny) {
   const Tensor half = core::ones({2}, {.dtype = DType::f16}).requires_grad_();
   core::SGD optimizer(std::vector<Tensor>{half}, {.lr = 1});

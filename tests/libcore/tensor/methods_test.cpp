@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <type_traits>
 #include <vector>
@@ -9,13 +10,19 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/blas.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/join.h"
+#include "libcore/ops/linalg/decompose.h"
+#include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"
+#include "libcore/ops/pad.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/ops/stft.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "tests/support/message_of.h"
@@ -117,6 +124,117 @@ TEST(Methods, AreTheFunctionsOfTheirName) {
   const Tensor a = core::zeros({4}).normal_(1, 2);
   core::manual_seed(3);
   EXPECT_TRUE(a.equal(core::normal_(core::zeros({4}), 1, 2)));
+}
+
+TEST(Methods, OfMatrices) {
+  core::manual_seed(1);
+  const Tensor a = core::randn({3, 3}), b = core::randn({3, 2}), tall = core::randn({4, 2});
+  const auto [lu, pivots] = a.lu();
+  EXPECT_TRUE(b.lu_solve(lu, pivots).allclose(core::linalg::solve(a, b), 1e-3, 1e-4));
+  EXPECT_EQ(core::zeros({2, 2}).lu().lu.sizes(), (Shape{2, 2}));  // singular matrices have factors too
+  const auto [sign, log] = a.slogdet();
+  EXPECT_TRUE((sign * log.exp()).allclose(a.det(), 1e-4));
+  const auto [u, s, v] = tall.svd();
+  EXPECT_TRUE(core::matmul(u * s, v.t()).allclose(tall, 1e-4, 1e-5));
+  EXPECT_EQ(tall.svd(false).u.sizes(), (Shape{4, 4}));
+  const auto [no_u, values, no_v] = tall.svd(true, false);
+  EXPECT_TRUE(no_u.equal(core::zeros({4, 4})) && no_v.equal(core::zeros({2, 2})) && values.allclose(s, 1e-4));
+  const auto [reflectors, tau] = tall.geqrf();
+  const Tensor whole = reflectors.ormqr(tau, core::eye(4));
+  EXPECT_TRUE(whole.narrow(1, 0, 2).allclose(reflectors.orgqr(tau), 1e-4, 1e-5));
+  EXPECT_TRUE(reflectors.ormqr(tau, whole, true, true).allclose(core::eye(4), 1e-4, 1e-5));
+  EXPECT_TRUE(reflectors.ormqr(tau, core::eye(4), false).allclose(whole, 1e-4, 1e-5));
+}
+
+TEST(Methods, OfComplexNumbers) {
+  const Tensor z = core::complex(core::arange(6.0).view(2, 3), core::ones({2, 3}));
+  EXPECT_TRUE(z.H().equal(core::conj(z).t()) && z.mH().equal(z.H()) && z.adjoint().equal(z.H()));
+  EXPECT_TRUE(z.conj_physical().equal(core::conj(z)));
+  const Tensor written = z.clone();
+  EXPECT_TRUE(written.conj_physical_().is_same(written) && written.equal(core::conj(z)));
+  EXPECT_EQ(core::ones({2}).cdouble().dtype(), core::DType::c128);
+  const Tensor vector = core::ones({3}), batch = core::ones({2, 2, 3});
+  EXPECT_EQ(message_of([&] { vector.H(); }), "tensor.H is only supported on matrices (2-D tensors). Got 1-D tensor.");
+  EXPECT_EQ(message_of([&] { batch.H(); }),
+            "tensor.H is only supported on matrices (2-D tensors). Got 3-D tensor. For batches of matrices, consider "
+            "using tensor.mH");
+  EXPECT_EQ(message_of([&] { vector.mH(); }),
+            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.");
+  EXPECT_EQ(message_of([&] { vector.adjoint(); }),
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
+  EXPECT_EQ(batch.mH().sizes(), (Shape{2, 3, 2}));
+}
+
+TEST(Methods, OfSignalsCountsAndLayouts) {
+  const Tensor x = core::arange(20.0);
+  const Tensor spectra = x.stft(8);
+  EXPECT_TRUE(spectra.equal(core::stft(x, 8)));
+  EXPECT_TRUE(spectra.istft(8).allclose(x, 1e-4, 1e-4));
+  EXPECT_EQ(spectra.istft(8, {.length = 12}).sizes(), (Shape{12}));
+  EXPECT_EQ(x.histogram(4).hist.to_vector<float>(), (std::vector<float>{5, 5, 5, 5}));
+  EXPECT_EQ(x.histogram(core::tensor({0.0, 10.0, 20.0})).hist.to_vector<float>(), (std::vector<float>{10, 10}));
+  EXPECT_EQ(x.new_empty_strided({2, 3}, {1, 2}).strides(), (Shape{1, 2}));
+  EXPECT_EQ(core::ones({2, 3, 4}).permute({2, 0, 1}).dim_order(), (Shape{1, 2, 0}));
+  EXPECT_EQ(x.layout(), core::Layout::strided);
+}
+
+/// Texts and values of PyTorch 2.15.
+TEST(Numbers, ThatDoNotFitAreRefused) {
+  using core::DType;
+  const auto fill = [](DType dtype, core::Scalar value) {
+    return message_of([&] { core::zeros({2}, {.dtype = dtype}).fill_(value); });
+  };
+  const std::string byte = "value cannot be converted to type uint8_t without overflow";
+  EXPECT_EQ(fill(DType::u8, 300), byte);
+  EXPECT_EQ(fill(DType::u8, -1.0), byte);
+  EXPECT_EQ(fill(DType::u8, std::nan("")), byte);
+  EXPECT_EQ(fill(DType::i32, 1e40), "value cannot be converted to type int without overflow");
+  EXPECT_EQ(fill(DType::f32, 1e40), "value cannot be converted to type float without overflow");
+  EXPECT_EQ(core::full({1}, -1, {.dtype = DType::u8}).item<int>(), 255);
+  EXPECT_EQ(core::full({1}, 3.7, {.dtype = DType::u8}).item<int>(), 3);
+  EXPECT_EQ(fill(DType::f16, 1e5), "value cannot be converted to type c10::Half without overflow");
+  EXPECT_EQ(fill(DType::bf16, 1e39), "value cannot be converted to type c10::BFloat16 without overflow");
+  EXPECT_TRUE(std::isinf(core::full({1}, 1e5, {.dtype = DType::f16}).item<double>()));  // one element is not looked at
+  const Tensor x = core::zeros({2}, {.dtype = DType::u8}), at = core::tensor({1}), mask = core::tensor({true, false});
+  const std::vector<std::function<void()>> uses = {
+      [&] { core::full({2}, 300, {.dtype = DType::u8}); },
+      [&] { core::full_like(x, 300); },
+      [&] { x.new_full({2}, 300); },
+      [&] { x[0] = 300; },
+      [&] { x.masked_fill(mask, 300); },
+      [&] { x.masked_fill_(mask, 300); },
+      [&] { x.index_fill_(0, at, 300); },
+      [&] { x.scatter_(0, at, 300); },
+      [&] { x.index_put_({mask}, 300); },
+      [&] { core::where(mask, x, 300); },
+      [&] {
+        core::pad(x, {1, 1}, core::PaddingMode::zeros, 300);
+      },
+  };
+  for (std::size_t i = 0; i < uses.size(); ++i) EXPECT_EQ(message_of(uses[i]), byte) << i;
+  EXPECT_EQ(message_of([&] { core::zeros({2}, {.dtype = DType::f16}).masked_fill_(mask, -1e9); }),
+            "value cannot be converted to type c10::Half without overflow");
+}
+
+TEST(Numbers, FillEightBitFloats) {
+  using core::DType;
+  const auto filled = [](DType dtype, double value) {
+    return core::zeros({2}, {.dtype = dtype}).fill_(value).to(DType::f32)[1].item<double>();
+  };
+  EXPECT_EQ(filled(DType::f8_e4m3fn, 0.3), 0.3125);
+  EXPECT_EQ(filled(DType::f8_e4m3fn, 500), 448);
+  EXPECT_EQ(filled(DType::f8_e5m2, 500), 512);
+  EXPECT_TRUE(std::isnan(filled(DType::f8_e4m3fnuz, 500)));
+  EXPECT_EQ(filled(DType::f8_e8m0fnu, 0), 0x1p-127);
+  EXPECT_EQ(core::full({2}, -1, {.dtype = DType::f8_e5m2fnuz}).to(DType::f32)[0].item<double>(), -1);
+}
+
+TEST(Sizes, OfATensorWithoutDimensions) {
+  const Tensor number = core::tensor(2.0);
+  EXPECT_EQ(message_of([&] { static_cast<void>(number.size(0)); }),
+            "Dimension specified as 0 but tensor has no dimensions");
+  EXPECT_EQ(message_of([&] { static_cast<void>(number.stride(-1)); }),
+            "Dimension specified as -1 but tensor has no dimensions");
 }
 
 TEST(PlainNumbers, StandWherePyTorchTakesThem) {

@@ -26,6 +26,7 @@ using core::Error;
 using core::ErrorCode;
 
 struct Options : ReadOptions {
+  bool dequantize = false;
   std::string file;
   std::string key;
   std::string slice;
@@ -124,7 +125,7 @@ int run(Context& context, const Options& options) {
   if (!options.output.empty() && !options.raw && !options.npy) {
     throw Error(ErrorCode::usage, "-o needs --raw or --npy");
   }
-  Input input = open_input(options, options.file);
+  Input input = open_input(options, options.file, options.dequantize);
   return core::with_context(input.address.shown(), [&] {
     const ckpt::Value& value = ckpt::value_at(input.checkpoint.root, options.key);
     if (value.is(ckpt::Value::Kind::tensor)) {
@@ -175,6 +176,7 @@ void add_cat(CommandSpec app, Command& chosen) {
   command.add_option("-o,--output", options->output, "file for --raw and --npy (default: standard output)")
       .type_name("OUT");
   command.add_flag("-f,--force", options->force, "overwrite an existing output");
+  add_dequantize_option(command, options->dequantize);
   add_read_options(command, *options);
   add_remote_options(command);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -19,6 +19,7 @@ bool add_command_alone(CommandSpec app, Command& chosen, const std::string& word
 /// Below `ckpt zoo`.
 void add_zoo_rules(CommandSpec zoo, Command& chosen);
 void add_zoo_info(CommandSpec zoo, Command& chosen);
+void add_zoo_export(CommandSpec zoo, Command& chosen);
 void add_zoo_run(CommandSpec zoo, Command& chosen);
 
 }  // namespace cli

@@ -1,10 +1,12 @@
 // ckpt convert: the same checkpoint in another format.
 
 #include "libckpt/format/format.h"
+#include "libckpt/hub/quantization_config.h"
 #include "libckpt/transform/quantize.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/commands/hub_models.h"
 #include "tools/ckpt/edit/edit.h"
 #include "tools/ckpt/edit/standard_output.h"
 #include "tools/support/suggest.h"
@@ -19,6 +21,7 @@ struct Options : EditOptions {
   std::string input;
   std::string target;
   std::string format;
+  std::string dtype;
   bool dequantize = false;
 };
 
@@ -85,7 +88,8 @@ std::filesystem::path name_in_folder(const std::string& folder, const Address& s
   return std::filesystem::path(folder) / name;
 }
 
-std::filesystem::path target_of(const Options& options, const Address& source, const ckpt::Format* format) {
+/// OUT, which is empty for --in-place alone.
+const std::string& named_output(const Options& options) {
   if (!options.target.empty() && !options.output.empty()) {
     throw Error(ErrorCode::usage, "the output is named twice, as OUT and with -o");
   }
@@ -93,6 +97,11 @@ std::filesystem::path target_of(const Options& options, const Address& source, c
   if (named.empty() != options.in_place) {
     throw Error(ErrorCode::usage, options.in_place ? "OUT and --in-place contradict each other" : "OUT is missing");
   }
+  return named;
+}
+
+std::filesystem::path target_of(const Options& options, const Address& source, const ckpt::Format* format) {
+  const std::string& named = named_output(options);
   if (options.in_place) return source.path;
   std::error_code ignored;
   bool folder = named.ends_with('/') || std::filesystem::is_directory(named, ignored);
@@ -109,8 +118,16 @@ Job make_job(const Options& options) {
   return {std::move(source), std::move(target), format == nullptr ? "" : std::string(format->name)};
 }
 
+/// What a checkpoint's own folder says of quantised layers that none of its tensors show.
+void warn_of_method(Edit& edit, const ckpt::QuantizationConfig& config, std::uint64_t changed) {
+  if (changed > 0 || config.method.empty()) return;
+  edit.warnings.push_back("config.json says that the weights are quantized as " + core::quote(config.method) +
+                          (config.format.empty() ? "" : " (" + core::printable(config.format) + ")") +
+                          ", of which nothing is dequantized here");
+}
+
 /// All of the file, or the one dict that was named.
-Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequantize) {
+Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequantize, bool allow_symlinks) {
   Edit edit;
   edit.checkpoint = checkpoint;
   edit.checkpoint.root = ckpt::value_at(checkpoint.root, at);
@@ -118,7 +135,9 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequan
   edit.summary = count_of(tensors, "tensor") + " from " + checkpoint.format;
   ckpt::QuantizeReport report;
   if (dequantize) {
-    edit.checkpoint = ckpt::dequantize(edit.checkpoint, {}, &report);
+    const ckpt::QuantizationConfig config = ckpt::quantization_config(checkpoint.path, allow_symlinks);
+    edit.checkpoint = ckpt::dequantize(edit.checkpoint, config, &report);
+    warn_of_method(edit, config, report.changed);
     edit.summary += ", " + core::format_count(report.changed) + " of them dequantized";
     for (const ckpt::QuantizeReport::Count& count : report.counts) {
       edit.steps.push_back(count.from + " -> " + count.to + ": " + count_of(count.tensors, "tensor"));
@@ -132,7 +151,25 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequan
   return edit;
 }
 
+bool writes_gguf_model(const Options& options, const Job& job) {
+  return job.format == "gguf" && !options.in_place && is_hub_folder(job.source);
+}
+
+void check_dtype(const Options& options, bool model) {
+  if (options.dtype.empty() || model) return;
+  throw Error(ErrorCode::usage,
+              "--dtype is for a GGUF file of a folder with a config.json; 'ckpt cast' and 'ckpt quantize' change other "
+              "checkpoints");
+}
+
 int run(Context& context, Options& options) {
+  Address source = parse_address(options.input);
+  const std::string named = named_output(options);
+  if (makes_hub_folder(source, named, options.format)) {
+    check_dtype(options, false);
+    options.output = named;
+    return write_hub_folder(context, options, source, options.dequantize);
+  }
   Job job = make_job(options);
   if (options.output.empty()) options.output = options.target;  // whose final '/' asks for a folder
   check_format(options, job);
@@ -140,8 +177,11 @@ int run(Context& context, Options& options) {
   check_target(options, job);
   ckpt::JsonWriter json(2);
   options.take_modules = !job.source.at.empty();
+  const bool model = writes_gguf_model(options, job);
+  check_dtype(options, model);
   auto take_from = [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
-    return take(checkpoint, at, options.dequantize);
+    if (model) return take_hub_model(checkpoint, job.source.path, {options.dtype, options.dequantize}, options);
+    return take(checkpoint, at, options.dequantize, options.allow_symlinks);
   };
   int code = run_job(context, options, {"convert", ""}, job, take_from, json);
   if (options.json) context.out.print(json.text() + "\n");
@@ -155,9 +195,14 @@ void add_convert(CommandSpec app, Command& chosen) {
       app, "convert",
       "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
       "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'\n  ckpt convert "
-      "model.gguf plain.safetensors --dequantize\n  ckpt convert net.pth net.dcp --ranks 4    # one part a rank, as "
+      "model.gguf plain.safetensors --dequantize\n  ckpt convert gpt2 small.gguf --dtype Q8_0  # as llama.cpp loads it"
+      "\n  ckpt convert gpt2.gguf gpt2-back/           # as transformers does\n  ckpt "
+      "convert net.pth net.dcp --ranks 4    # one part a rank, as "
       "PyTorch writes it",
-      "Write a checkpoint in another format, named by the extension of OUT or --format.");
+      "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "
+      "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, GPT-2, GPT-NeoX, BERT) "
+      "becomes the GGUF file that llama.cpp's converter writes; a GGUF file of such a model and OUT/ a folder that "
+      "transformers loads.");
   auto options = std::make_shared<Options>();
   command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
   command
@@ -166,8 +211,14 @@ void add_convert(CommandSpec app, Command& chosen) {
       .type_name("");
   command.add_option("-o,--output", options->output, "the same as OUT").type_name("OUT");
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
-  command.add_flag("--dequantize", options->dequantize,
-                   "write quantized blocks of a GGUF file as the float32 values that they stand for");
+  command.add_flag(
+      "--dequantize", options->dequantize,
+      "write quantized blocks of a GGUF file, and layers of GPTQ, AWQ and compressed-tensors, as the float32 values "
+      "that they stand for");
+  command
+      .add_option("--dtype", options->dtype,
+                  "type of the matrices of a model for llama.cpp: " + gguf_type_names() + " (default: theirs)")
+      .type_name("TYPE");
   add_rank_options(command, *options);
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -15,6 +15,7 @@ namespace cli {
 namespace {
 
 struct Options : ReadOptions {
+  bool dequantize = false;
   std::string a;
   std::string b;
   std::string rules;
@@ -45,8 +46,8 @@ ckpt::DiffOptions diff_options(const Options& options) {
 
 int run(Context& context, const Options& options) {
   ckpt::DiffOptions how = diff_options(options);
-  Input a = open_input(options, options.a);
-  Input b = open_input(options, options.b);
+  Input a = open_input(options, options.a, options.dequantize);
+  Input b = open_input(options, options.b, options.dequantize);
   ckpt::DiffResult result;
   {
     ProgressBar bar("comparing", !options.quiet);
@@ -118,6 +119,7 @@ void add_diff(CommandSpec app, Command& chosen) {
   command.add_option("B", options->b, "checkpoint, or FILE::path").required().type_name("");
   add_scope_options(command, *options);
   add_verdict_options(command, *options);
+  add_dequantize_option(command, options->dequantize);
   add_read_options(command, *options);
   add_io_option(command, *options);
   add_remote_options(command);

@@ -206,7 +206,7 @@ std::vector<DoctorLine> examine_defaults() {
       {"defaults", "threads (-j)", "one per core", State::good,
        "for hashing, statistics, comparing and compressing; a copy takes one"},
       {"defaults", "--max-memory", core::format_size(save.max_memory), State::good,
-       "limit of the buffers for compressing and for parity data; other writers need a few MiB"},
+       "for tensors on their way between files, of any format; a plain copy needs a few MiB"},
       {"defaults", "--codec", "the format's own choice", State::good,
        ".ckpt packs with zstd where it pays, others are written plain"},
       {"defaults", "durability", "fsync of file and folder", State::good,

@@ -24,7 +24,7 @@ void print_info(Output& out, const Info& info) {
   out.print_heading(core::printable(info.address.text()));
   out.print("\n");
   for (const auto& [name, value] : facts_of(info)) {
-    out.print("  " + name + std::string(kColumn - name.size(), ' ') + value + "\n");
+    out.print("  " + name + std::string(std::max(name.size() + 1, kColumn) - name.size(), ' ') + value + "\n");
   }
 }
 
@@ -75,6 +75,7 @@ void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& re
   json.key("elements").value(info.listing.elements);
   json.key("parameters").value(info.listing.parameters);
   json.key("bytes").value(info.listing.bytes);
+  if (!info.schemes.empty()) write_counts(json, "quantized_layers", info.schemes);
   json.key("tied").value(info.tied);
   json.key("model_parameters").value(info.model_parameters);
   json.key("unused_bytes").value(info.unused_bytes);

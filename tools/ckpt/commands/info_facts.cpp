@@ -12,9 +12,11 @@
 #include "libckpt/format/tensor_codec.h"
 #include "libckpt/io/remote_name.h"
 #include "libckpt/transform/prefix.h"
+#include "libckpt/transform/quantized_layers.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/commands/hub_models.h"
 #include "tools/ckpt/commands/unused_bytes.h"
 
 namespace cli {
@@ -38,6 +40,21 @@ Counts count_codecs(const Listing& listing) {
   Counts counts = count_by(listing, [](const ckpt::Entry& entry) { return std::string(ckpt::codec_of(entry)); });
   bool all_plain = counts.size() == 1 && counts[0].first == "none";
   return all_plain ? Counts() : counts;
+}
+
+/// Sets what is known of quantised layers.
+void count_schemes(Info& info) {
+  const std::vector<ckpt::QuantizedLayer> layers =
+      ckpt::find_quantized_layers(ckpt::value_at(info.checkpoint.root, info.address.at));
+  if (layers.empty()) return;
+  const ckpt::QuantizationConfig config = config_beside(info.address.path);
+  std::map<std::string, std::uint64_t> counts;
+  for (const ckpt::QuantizedLayer& layer : layers) {
+    const std::string scheme = ckpt::scheme_by(config, layer.scheme);
+    info.dequantizes |= scheme == layer.scheme;
+    ++counts[scheme];
+  }
+  info.schemes = {counts.begin(), counts.end()};
 }
 
 std::uint64_t size_on_disk(const fs::path& path) {
@@ -178,6 +195,7 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
   info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return ckpt::type_name(e); });
   info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });
   info.codecs = count_codecs(info.listing);
+  count_schemes(info);
   info.tied = static_cast<std::uint64_t>(
       std::count_if(info.listing.tied_to.begin(), info.listing.tied_to.end(), [](auto to) { return to >= 0; }));
   info.file_bytes = size_on_disk(address.path);
@@ -205,6 +223,10 @@ Facts facts_of(const Info& info) {
     facts.emplace_back("dtypes", list_counts(info.dtypes));
     facts.emplace_back("locations", list_counts(info.locations));
     if (!info.codecs.empty()) facts.emplace_back("codecs", list_counts(info.codecs));
+  }
+  if (!info.schemes.empty()) {
+    const char* values = info.dequantizes ? "; their values: ckpt convert --dequantize" : "";
+    facts.emplace_back("quantized", list_counts(info.schemes) + values);
   }
   if (info.tied > 0)
     facts.emplace_back("tied", count_of(info.tied, "tensor") + " share a storage with another; its bytes count once");

@@ -24,7 +24,9 @@ struct Info {
   Listing listing;
   Counts dtypes;
   Counts locations;
-  Counts codecs;  ///< how the tensors of a native file are packed; empty where none is
+  Counts codecs;             ///< how the tensors of a native file are packed; empty where none is
+  Counts schemes;            ///< layers by how they are quantised: "GPTQ 4-bit, groups of 128"
+  bool dequantizes = false;  ///< whether values of such layers can be computed
   std::vector<ckpt::StateDictRef> state_dicts;
   std::uint64_t tied = 0;
   std::vector<OptimizerFact> optimizers;

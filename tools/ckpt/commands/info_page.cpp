@@ -78,7 +78,7 @@ void add_modules(HtmlPage& page, const Branches& branches, const std::vector<Lay
                              {"tensors", Table::Align::right},
                              {"elements", Table::Align::right},
                              {"size", Table::Align::right},
-                             {""}}};
+                             {"repeated"}}};
   for (std::size_t i = 0; i < branches.size(); ++i) {
     const ckpt::Branch& branch = branches[i];
     if (branch.leaf || branch.depth == 0 || branch.depth > kDepth || table.rows.size() >= kMaxRows) continue;
@@ -93,7 +93,7 @@ void add_modules(HtmlPage& page, const Branches& branches, const std::vector<Lay
 
 void add_tensors(HtmlPage& page, const Info& info, const FoldedNames& folds) {
   HtmlPage::TableData table{"Tensors",
-                            {{"name"}, {"dtype"}, {"shape"}, {"location"}, {"size", Table::Align::right}, {""}}};
+                            {{"name"}, {"dtype"}, {"shape"}, {"location"}, {"size", Table::Align::right}, {"notes"}}};
   std::size_t hidden = 0;
   for (std::size_t i = 0; i < info.listing.tensors.size(); ++i) {
     if (table.rows.size() >= kMaxRows) break;

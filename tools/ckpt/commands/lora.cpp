@@ -1,4 +1,4 @@
-// ckpt lora: adapters of PEFT: what one is, and its changes added to the model's weights.
+// ckpt lora: adapters of PEFT: what one is, and its changes added to the model's weights. extract: lora_extract.cpp.
 
 #include <map>
 
@@ -6,6 +6,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/commands/lora_extract.h"
 #include "tools/ckpt/edit/edit.h"
 #include "tools/ckpt/output/listing.h"
 
@@ -202,10 +203,12 @@ void add_lora_merge(CommandSpec lora, Command& chosen) {
 void add_lora(CommandSpec app, Command& chosen) {
   CommandSpec lora =
       add_command(app, "lora", "ckpt lora info adapter\n  ckpt lora merge base adapter -o merged.safetensors",
-                  "Work on LoRA adapters of PEFT: show what one changes, or merge it into its base.");
+                  "Work on LoRA adapters of PEFT: show what one changes, merge it into its base, or extract one from a "
+                  "fine-tuned model.");
   lora.require_subcommand();
   add_lora_info(lora, chosen);
   add_lora_merge(lora, chosen);
+  add_lora_extract(lora, chosen);
 }
 
 }  // namespace cli

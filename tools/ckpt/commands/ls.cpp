@@ -5,10 +5,12 @@
 
 #include "libckpt/format/spread.h"
 #include "libckpt/open_save.h"
+#include "libckpt/transform/quantized_layers.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/commands/hub_models.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/folded_names.h"
@@ -101,13 +103,18 @@ void print_values(Output& out, const Listing& listing) {
   table.print(out);
 }
 
-void print_summary(Output& out, const Listed& listed) {
+void print_summary(Output& out, const Address& address, const Listed& listed) {
   const Listing& listing = listed.listing;
   if (listed.shown.size() < listing.tensors.size()) out.print(core::format_count(listed.shown.size()) + " of ");
   out.print(count_of(listing.tensors.size(), "tensor") + ", " + count_of(listing.elements, "element") + ", " +
             core::format_size(listing.bytes));
   if (!listing.values.empty()) out.print("; " + count_of(listing.values.size(), "plain value"));
   out.print(" in a " + format_title(listed.checkpoint) + "\n");
+  const std::vector<ckpt::QuantizedLayer> layers = ckpt::find_quantized_layers(listed.checkpoint.root);
+  if (layers.empty()) return;
+  const bool same = std::ranges::all_of(layers, [&](const auto& layer) { return layer.scheme == layers[0].scheme; });
+  out.print(count_of(layers.size(), "quantized layer") + ": " +
+            ckpt::scheme_by(config_beside(address.path), layers[0].scheme) + (same ? "" : " and others") + "\n");
 }
 
 /// The document of all files: what is said of each under "files", and their tensors one after the other, so that one
@@ -170,7 +177,7 @@ void print_file(Context& context, const Options& options, const Address& address
   if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
   options.chunks ? print_chunks(out, listed) : print_table(out, listed);
   if (options.values) print_values(out, listed.listing);
-  print_summary(out, listed);
+  print_summary(out, address, listed);
 }
 
 int list_file(Context& context, const Options& options, const std::string& file, Document* document) {

@@ -3,6 +3,7 @@
 #include "libckpt/transform/publish.h"
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/in_place.h"
 #include "libckpt/hint.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
@@ -70,6 +71,7 @@ Target target_of(const Options& options, const Address& source, const ckpt::Chec
   } else {
     target.path = options.output;
   }
+  core::with_context(target.path.string(), [&] { ckpt::refuse_packed(checkpoint, target.path); });
   const ckpt::Format* by_name = ckpt::find_format_for(target.path);
   const ckpt::Format* same = ckpt::find_format(checkpoint.format);
   bool keeps = same != nullptr && same->write != nullptr && target.path.extension() == source.path.extension();

@@ -6,6 +6,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/commands/stat_spectral.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/line/input.h"
 #include "tools/ckpt/output/chart.h"
@@ -21,11 +22,13 @@ constexpr std::size_t kChart = 50;
 constexpr std::size_t kHtmlHistograms = 200;
 
 struct Options : ReadOptions {
+  bool dequantize = false;
   std::string file;
   ckpt::Selection selection;
   std::vector<std::string> fail_on;
   bool histogram = false;
   std::string html;
+  SpectralFlags spectral;
 };
 
 /// A tensor that --fail-on names.
@@ -209,13 +212,18 @@ void write_html(Context& context, const Options& options, const Input& input, co
   write_page(page, options.html, context.out);
 }
 
-ckpt::ModelStats examine(const Options& options, const Input& input) {
+std::vector<ckpt::NamedEntry> selected(const Options& options, const Input& input) {
   std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(input.checkpoint.root);
   ckpt::SelectionMatcher matcher(options.selection);
   for (const std::string& unused : matcher.unmatched(entries)) {
     throw core::Error(core::ErrorCode::key, "no tensor matches " + core::quote(unused));
   }
   std::erase_if(entries, [&](const ckpt::NamedEntry& e) { return !matcher.contains(e.name, *e.entry); });
+  return entries;
+}
+
+ckpt::ModelStats examine(const Options& options, const Input& input) {
+  const std::vector<ckpt::NamedEntry> entries = selected(options, input);
   ProgressBar bar(core::printable(input.address.shown()), !options.quiet);
   ckpt::StatsOptions how;
   how.threads = options.threads;
@@ -223,8 +231,26 @@ ckpt::ModelStats examine(const Options& options, const Input& input) {
   return ckpt::stats(entries, how);
 }
 
+int run_spectral(Context& context, const Options& options, Input& input) {
+  const ckpt::SpectralReport report = core::with_context(input.address.shown(), [&] {
+    ProgressBar bar(core::printable(input.address.shown()), !options.quiet);
+    ckpt::SpectralOptions how = options.spectral.options();
+    how.threads = options.threads;
+    how.progress = bar.hook();
+    return ckpt::spectral_stats(selected(options, input), how);
+  });
+  say_damage(options, input);
+  if (options.json) {
+    context.out.print(spectral_json(input, report, options.spectral));
+  } else if (!options.quiet) {
+    print_spectral(context.out, report, options.spectral);
+  }
+  return kDone;
+}
+
 int run(Context& context, const Options& options) {
-  Input input = open_input(options, options.file);
+  Input input = open_input(options, options.file, options.dequantize);
+  if (options.spectral.wanted) return run_spectral(context, options, input);
   ckpt::ModelStats model = core::with_context(input.address.shown(), [&] { return examine(options, input); });
   say_damage(options, input);
   std::vector<Finding> findings = find_bad(options, model);
@@ -240,7 +266,9 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_stat(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "stat", "ckpt stat best.pth\n  ckpt stat --fail-on nan,inf best.pth",
+  CommandSpec command = add_command(app, "stat",
+                                    "ckpt stat best.pth\n  ckpt stat --fail-on nan,inf best.pth\n  ckpt stat "
+                                    "--spectral best.pth --time-limit 300",
                                     "Range, mean, spread, zeros, NaN and infinities of every tensor in one pass. "
                                     "With --fail-on, exit 1 when something bad is found.");
   auto options = std::make_shared<Options>();
@@ -253,6 +281,11 @@ void add_stat(CommandSpec app, Command& chosen) {
       .one_of({"nan", "inf", "zero", "any"});
   command.add_flag("--histogram", options->histogram, "draw the values of every tensor, not only of all together");
   command.add_option("--html", options->html, "write one page with histograms; - is standard output").type_name("PAGE");
+  add_spectral_options(command, options->spectral);
+  for (const char* other : {"--fail-on", "--histogram", "--html"}) {
+    command.option("--spectral").excludes(command.option(other));
+  }
+  add_dequantize_option(command, options->dequantize);
   add_read_options(command, *options);
   add_io_option(command, *options);
   add_remote_options(command);

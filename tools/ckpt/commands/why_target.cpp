@@ -103,13 +103,13 @@ ckpt::KeyList list_of_file(const ReadOptions& read, const Address& address) {
   return ckpt::parse_key_list(read_text(address.path), name);
 }
 
-ckpt::KeyList list_of(const ReadOptions& read, const std::string& name) {
+}  // namespace
+
+ckpt::KeyList key_list_of_target(const ReadOptions& read, const std::string& name) {
   Address address = parse_address(name);
   if (ckpt::is_remote_name(address.path) || exists(address.path.string())) return list_of_file(read, address);
   return known_model(name);
 }
-
-}  // namespace
 
 ckpt::KeyList known_model(const std::string& name) {
   if (auto known = zoo::find_manifest(name)) return std::move(*known);
@@ -132,7 +132,7 @@ void TargetOptions::read_message() {
 
 ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& at) const {
   ckpt::WhyOptions options;
-  for (const std::string& name : names) options.wanted.push_back(list_of(read, name));
+  for (const std::string& name : names) options.wanted.push_back(key_list_of_target(read, name));
   options.error = message;
   options.at = at;
   options.known = []() -> const std::vector<ckpt::KeyList>& { return zoo::all_manifests(); };

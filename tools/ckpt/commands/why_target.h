@@ -35,6 +35,9 @@ struct TargetOptions {
 
 void add_target_options(CommandSpec command, TargetOptions& target);
 
+/// The keys that one --for names: of a file, or of a known model. Errors: those of reading; Error(usage).
+ckpt::KeyList key_list_of_target(const ReadOptions& read, const std::string& name);
+
 /// A model that the zoo knows. Error(usage) with names that are alike.
 ckpt::KeyList known_model(const std::string& name);
 

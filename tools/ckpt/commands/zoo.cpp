@@ -180,6 +180,7 @@ void add_zoo(CommandSpec app, Command& chosen) {
   add_zoo_verify(zoo, chosen);
   add_zoo_info(zoo, chosen);
   add_zoo_run(zoo, chosen);
+  add_zoo_export(zoo, chosen);
 }
 
 }  // namespace cli

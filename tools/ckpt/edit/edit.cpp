@@ -107,11 +107,12 @@ std::string format_of(const EditOptions& options, const Job& job, const ckpt::Ch
   return same && !is_only_read(checkpoint) ? checkpoint.format : "";
 }
 
-/// A file of a form that is only read becomes a PyTorch zip file of the same name; a model of several files stays.
+/// A file of a form that is only read becomes a PyTorch zip file of the same name, where that holds all that is in it;
+/// others, and a model of several files, stay.
 void check_in_place(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
   const ckpt::Format* format = ckpt::find_format(checkpoint.format);
-  bool several = format != nullptr && format->several_files && format->write == nullptr;
-  if (!options.in_place || !several) return;
+  bool stays = format != nullptr && format->write == nullptr && (format->several_files || format->writes_as.empty());
+  if (!options.in_place || !stays) return;
   throw Error(ErrorCode::unsupported,
               "a " + std::string(format->title) + " can be read but not edited in place; name an output with -o")
       .add_context(job.source.path.string());

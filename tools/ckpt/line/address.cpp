@@ -63,8 +63,10 @@ std::filesystem::path single_name(const std::filesystem::path& source) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored) && file == source) file = ckpt::resolve_folder(source);
   std::string name = file.filename().string();
-  if (name == ".metadata") {
-    std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();
+  // What one process wrote of a ZeRO checkpoint stands for the folder that was named.
+  const bool zero = std::filesystem::is_directory(source, ignored) && name.ends_with("_optim_states.pt");
+  if (name == ".metadata" || zero) {
+    std::filesystem::path folder = std::filesystem::absolute(zero ? source / name : file, ignored).parent_path();
     return folder.parent_path() / (folder.filename().string() + ".pth");
   }
   if (name.size() > kIndex.size() && name.ends_with(kIndex)) name.resize(name.size() - kIndex.size());

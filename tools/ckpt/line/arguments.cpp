@@ -160,7 +160,9 @@ std::vector<std::string> CommandSpec::told() const {
       words.push_back("--" + option->get_lnames().front());
     } else {
       for (const std::string& value : option->results()) {
-        words.push_back("--" + option->get_lnames().front() + "=" + value);
+        const std::string name = "--" + option->get_lnames().front();
+        words.push_back(value.empty() ? name : name + "=" + value);
+        if (value.empty()) words.emplace_back();  // behind "--name=" the word that follows would be the value
       }
     }
   }

@@ -15,8 +15,12 @@ struct Input {
   ckpt::Report report;
 };
 
-/// Errors: those of ckpt::open() and ckpt::value_at() with the file as context.
-Input open_input(const ReadOptions& options, const std::string& file);
+/// `dequantize`: layers of GPTQ, AWQ and compressed-tensors are one weight each, as the files beside it say. Errors:
+/// those of ckpt::open(), ckpt::value_at() and ckpt::dequantize() with the file as context.
+Input open_input(const ReadOptions& options, const std::string& file, bool dequantize = false);
+
+/// --dequantize.
+void add_dequantize_option(CommandSpec command, bool& dequantize);
 
 /// Warns of tensors that --lenient let pass although their checksums do not match, as far as their bytes were read; the
 /// report gets the sentence, too. For the end of a command that only looks.

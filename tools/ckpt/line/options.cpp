@@ -1,9 +1,12 @@
 #include "tools/ckpt/line/options.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "libckpt/io/json.h"
+#include "libckpt/io/kept_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/exit_code.h"
@@ -17,16 +20,33 @@ core::Error usage_error(const std::string& text) {
   return core::Error(core::ErrorCode::usage, text);
 }
 
+std::uint64_t parse_positive_size(const std::string& text) {
+  std::optional<std::uint64_t> size = core::try_parse_size(text);
+  if (!size || *size == 0) throw usage_error(core::quote(text) + " is not a size such as 512M or 4GB");
+  return *size;
+}
+
 void add_size(CommandSpec command, const std::string& name, std::uint64_t& target, const std::string& description) {
   command
       .add_option(
-          name,
-          [&target](const std::string& text) {
-            std::optional<std::uint64_t> size = core::try_parse_size(text);
-            if (!size || *size == 0) throw usage_error(core::quote(text) + " is not a size such as 512M or 4GB");
-            target = *size;
+          name, [&target](const std::string& text) { target = parse_positive_size(text); }, description)
+      .type_name("SIZE");
+}
+
+/// Of what is on its way between two files: the writer's part is in the options of the save, the readers' is said here.
+void add_max_memory(CommandSpec command, std::uint64_t& most) {
+  command
+      .add_option(
+          "--max-memory",
+          [&most](const std::string& text) {
+            most = parse_positive_size(text);
+            ckpt::limit_read_memory(most / 2);
+            ::mallopt(M_ARENA_MAX, 1);  // what one thread has freed serves the others
           },
-          description)
+          "memory for tensors on their way between the files, however large they are: what is read, unpacked, "
+          "computed, checked and packed; the list of the tensors, about 1 KB each, comes on top (default: 256M; less "
+          "than 64M is "
+          "not held)")
       .type_name("SIZE");
 }
 
@@ -213,7 +233,7 @@ void add_write_options(CommandSpec command, EditOptions& options) {
   add_parity(command, options.parity);
   add_slack(command, options.slack);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
-  add_size(command, "--max-memory", options.max_memory, "limit of the buffers while writing (default: 256M)");
+  add_max_memory(command, options.max_memory);
   add_io_option(command, options);
   add_read_options(command, options);
   add_remote_options(command);

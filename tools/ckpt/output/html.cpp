@@ -179,15 +179,26 @@ std::vector<std::vector<const HtmlPage::Block*>> by_module(const Blocks& blocks)
   return sorted;
 }
 
-std::string cells(const std::vector<Table::Column>& columns, const std::vector<std::string>& texts,
-                  std::string_view tag) {
+/// A row of a table; its first cell is the heading of the row, all cells of `heads` are those of columns.
+std::string cells(const std::vector<Table::Column>& columns, const std::vector<std::string>& texts, bool heads) {
   std::string out = "<tr>";
   for (std::size_t i = 0; i < texts.size() && i < columns.size(); ++i) {
-    bool right = columns[i].align == Table::Align::right;
-    out += "<" + std::string(tag) + (right ? " class=\"r\">" : ">") + html_escape(texts[i]) + "</" + std::string(tag) +
-           ">";
+    const bool right = columns[i].align == Table::Align::right;
+    const std::string tag = heads || i == 0 ? "th" : "td";
+    const std::string scope = tag == "td" ? "" : heads ? " scope=\"col\"" : " scope=\"row\"";
+    out += "<" + tag + scope + (right ? " class=\"r\">" : ">") + html_escape(texts[i]) + "</" + tag + ">";
   }
   return out + "</tr>\n";
+}
+
+/// What a reader hears of a chart: "Bytes by type: float32 97.5 MiB, 161 tensors; int64 424 B, 53 tensors".
+std::string spoken(std::string_view title, const std::vector<HtmlPage::Bar>& bars) {
+  constexpr std::size_t kMost = 20;
+  std::string out(title);
+  for (std::size_t i = 0; i < std::min(kMost, bars.size()); ++i) {
+    out += (i == 0 ? ": " : "; ") + core::printable(bars[i].label) + " " + bars[i].text;
+  }
+  return out + (bars.size() > kMost ? "; and more" : "");
 }
 
 }  // namespace
@@ -240,12 +251,14 @@ void HtmlPage::add_table(const TableData& table) {
   } else if (!table.title.empty()) {
     add_heading(table.title);
   }
-  body_ += "<div class=\"wide\"><table>\n";
+  // What scrolls sideways must be reached by keys.
+  body_ += "<div class=\"wide\" role=\"region\" tabindex=\"0\"" + attribute("aria-label", title) + "><table" +
+           attribute("aria-label", title) + ">\n<thead>";
   std::vector<std::string> titles;
   for (const Table::Column& column : table.columns) titles.push_back(column.title);
-  body_ += cells(table.columns, titles, "th");
-  for (const std::vector<std::string>& row : table.rows) body_ += cells(table.columns, row, "td");
-  body_ += folded ? "</table></div></details>\n" : "</table></div>\n";
+  body_ += cells(table.columns, titles, true) + "</thead>\n<tbody>\n";
+  for (const std::vector<std::string>& row : table.rows) body_ += cells(table.columns, row, false);
+  body_ += folded ? "</tbody></table></div></details>\n" : "</tbody></table></div>\n";
 }
 
 void HtmlPage::add_bars(std::string_view title, const std::vector<Bar>& bars) {
@@ -259,7 +272,7 @@ void HtmlPage::add_bars(std::string_view title, const std::vector<Bar>& bars) {
   double largest_value = 0;
   for (const Bar& bar : bars) largest_value = std::max(largest_value, positive(bar.value));
   add_heading(title);
-  body_ += svg_start(kRow * static_cast<double>(bars.size()), title);
+  body_ += svg_start(kRow * static_cast<double>(bars.size()), spoken(title, bars));
   double y = 0;
   for (const Bar& bar : bars) {
     double length = largest_value > 0 ? longest * positive(bar.value) / largest_value : 0;
@@ -279,7 +292,9 @@ void HtmlPage::add_histogram(std::string_view title, const Histogram& histogram)
   double width = (histogram.high - histogram.low) / static_cast<double>(histogram.counts.size());
   std::uint64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
   add_heading(title);
-  body_ += svg_start(kHigh + 22, title);
+  body_ += svg_start(kHigh + 22, std::string(title) + ": values from " + edge_text(histogram.low) + " to " +
+                                     edge_text(histogram.high) + " in " + core::format_count(histogram.counts.size()) +
+                                     " steps, at most " + core::format_count(most) + " in one");
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     double x = step * static_cast<double>(i);
     double part = most > 0 ? static_cast<double>(histogram.counts[i]) / static_cast<double>(most) : 0;
@@ -308,7 +323,9 @@ void HtmlPage::add_layer_map(std::string_view title, const std::vector<Block>& b
   }
   std::vector<Rect> rects = treemap(areas, {0, 0, kPageWidth, kHigh});
   add_heading(title);
-  body_ += svg_start(kHigh + 24, title);
+  const std::string largest_text = shown.front().text.empty() ? "" : ", " + shown.front().text;
+  body_ += svg_start(kHigh + 24, std::string(title) + ": " + core::format_count(shown.size()) + " parts, the largest " +
+                                     core::printable(shown.front().label) + largest_text);
   for (std::size_t i = 0; i < modules.size(); ++i) body_ += draw_module(modules[i], rects[i], groups);
   body_ += draw_legend(groups, kHigh + 10) + "</svg>\n";
 }
@@ -321,8 +338,8 @@ std::string HtmlPage::text() const {
          "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light "
          "dark\">\n"
          "<title>" +
-         title + "</title>\n<style>" + detail::kPageStyle + "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n" +
-         body_ + "</body>\n</html>\n";
+         title + "</title>\n<style>" + detail::kPageStyle + "</style>\n</head>\n<body>\n<main>\n<h1>" + title +
+         "</h1>\n" + body_ + "</main>\n</body>\n</html>\n";
 }
 
 void write_page(const HtmlPage& page, const std::string& path, Output& out) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/children.h"
 #include "libckpt/format/format.h"
 #include "libckpt/transform/selector.h"
 #include "tools/ckpt/output/few_of_a_kind.h"
@@ -32,6 +33,15 @@ void write_unusual(ckpt::JsonWriter& json, const ckpt::Entry& entry) {
   if (!entry.python_class.empty()) json.key("class").value(entry.python_class);
 }
 
+template <class Key>
+bool all_differ(const Listing& listing, Key key) {
+  std::vector<const void*> all;
+  all.reserve(listing.tensors.size());
+  for (const ckpt::NamedEntry& tensor : listing.tensors) all.push_back(key(*tensor.entry));
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
 /// Indexes of the tensors that have `key`, equal keys together and in file order. A sorted list, because hash tables of
 /// 100,000 nodes cost more than reading the file.
 template <class Key>
@@ -41,7 +51,7 @@ std::vector<std::pair<const void*, std::size_t>> sorted_by(const Listing& listin
   for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
     if (const void* found = key(*listing.tensors[i].entry)) order.emplace_back(found, i);
   }
-  std::sort(order.begin(), order.end());
+  if (!all_differ(listing, key)) std::sort(order.begin(), order.end());
   return order;
 }
 
@@ -106,7 +116,10 @@ void write_pieces(ckpt::JsonWriter& json, const std::vector<ckpt::SpreadPiece>& 
 
 Listing make_listing(const ckpt::Value& root) {
   Listing listing;
-  listing.tensors = ckpt::list_entries(root);
+  // list_entries() without the paths, of which nothing is shown.
+  ckpt::visit_tensors(root, [&](std::string_view name, const ckpt::Value& tensor) {
+    listing.tensors.push_back({.path = {}, .name = std::string(name), .entry = tensor.entry_ptr()});
+  });
   listing.values = ckpt::list_plain_values(root);
   count_bytes(listing);
   find_ties(listing);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "libckpt/io/eight_bytes.h"
 #include "libcore/base/text.h"
 
 namespace cli {
@@ -78,7 +79,13 @@ std::string json_run(std::string_view run) {
 }  // namespace
 
 bool is_plain_text(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return is_ascii(c) || c == '\n'; });
+  const auto is_plain = [](char c) { return is_ascii(c) || c == '\n'; };
+  for (; text.size() >= 8; text.remove_prefix(8)) {
+    const std::uint64_t eight = ckpt::load_eight(text.data());
+    const bool all_shown = ckpt::is_ascii(eight) && !ckpt::has_byte_below(eight, 0x20) && !ckpt::has_byte(eight, 0x7f);
+    if (!all_shown && !std::all_of(text.begin(), text.begin() + 8, is_plain)) return false;
+  }
+  return std::all_of(text.begin(), text.end(), is_plain);
 }
 
 std::string visible(std::string_view text) {

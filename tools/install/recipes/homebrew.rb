@@ -1,5 +1,6 @@
 # A formula for Homebrew on Linux. Not tested: nobody has run `brew install` with it, and macOS is no target yet (the helper
-# for HDF5 shuts itself in with Landlock and seccomp, which only Linux has). The address is to be filled in.
+# for HDF5 shuts itself in with Landlock and seccomp, which only Linux has). The address is to be filled in, and so is where
+# kissfft/kissfft.hh lies, for which Homebrew has no formula.
 class Ckpt < Formula
   desc "Reads, repairs, converts and writes model checkpoints"
   homepage "https://ckpt.invalid"

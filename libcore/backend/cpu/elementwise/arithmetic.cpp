@@ -49,12 +49,21 @@ CORE_BINARY(SigmoidBackward, a*((T(1) - b) * b))
 CORE_BINARY(TanhBackward, a*(T(1) - b * b))
 #undef CORE_BINARY
 
+/// a + alpha * b, rounded once where the processor does that at once, as PyTorch's.
+template <class T>
+T fused(T a, T alpha, T b) {
+#ifdef __FMA__
+  return std::fma(alpha, b, a);
+#else
+  return a + alpha * b;
+#endif
+}
 struct Add {
   double alpha;
   explicit Add(const double* args) : alpha(args[0]) {}
   template <class T>
   T operator()(T a, T b) const {
-    return a + static_cast<T>(alpha) * b;
+    return fused(a, static_cast<T>(alpha), b);
   }
 };
 struct Sub {
@@ -62,7 +71,7 @@ struct Sub {
   explicit Sub(const double* args) : alpha(args[0]) {}
   template <class T>
   T operator()(T a, T b) const {
-    return a - static_cast<T>(alpha) * b;
+    return fused(a, -static_cast<T>(alpha), b);
   }
 };
 struct LeakyRelu {

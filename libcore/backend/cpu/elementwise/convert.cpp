@@ -50,8 +50,8 @@ To convert_number(From value) {
 
 template <class From, class To>
 void convert_kernel(const CopyParams& p) {
-  const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0];
   for_rows(p.loop, kGrain, [&](const Offsets<2>& at, std::int64_t n) {
+    const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0];
     To* out = static_cast<To*>(p.out) + at[0];
     const From* in = static_cast<const From*>(p.in) + at[1];
     for (std::int64_t i = 0; i < n; ++i) out[i * so] = convert_number<To>(widen(in[i * si]));

@@ -17,8 +17,8 @@ struct Wide {
 
 template <class Word>
 void move_rows(const CopyParams& p) {
-  const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0];
   for_rows(p.loop, kGrain, [&](const Offsets<2>& at, std::int64_t n) {
+    const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0];
     Word* out = static_cast<Word*>(p.out) + at[0];
     const Word* in = static_cast<const Word*>(p.in) + at[1];
     if (so == 1 && si == 1) {
@@ -75,11 +75,12 @@ CopyParams part_along(CopyParams p, int dim, std::int64_t first, std::int64_t co
 /// Where rows of the input become columns: several columns together, square by square. REQUIRES: whole squares.
 template <class Word>
 void move_turned(CopyParams p, int dim) {
-  const std::int64_t so = p.loop.strides[0][dim], si = p.loop.strides[1][0];
+  const std::int64_t apart = p.loop.strides[0][dim];
   p.loop.numel /= kSide;  // a row of this loop is kSide rows of the output
   p.loop.sizes[dim] /= kSide;
   for (auto& strides : p.loop.strides) strides[dim] *= kSide;
   for_rows(p.loop, kGrain / kSide, [&](const Offsets<2>& at, std::int64_t n) {
+    const std::int64_t so = apart, si = p.loop.strides[1][0];
     Word* out = static_cast<Word*>(p.out) + at[0];
     const Word* in = static_cast<const Word*>(p.in) + at[1];
     std::int64_t i = 0;
@@ -110,9 +111,9 @@ void move_kernel(const CopyParams& p) {
 
 template <class Word>
 void fill_kernel(const CopyParams& p) {
-  const Word value = *static_cast<const Word*>(p.in);
-  const std::int64_t so = p.loop.strides[0][0];
   for_rows(p.loop, kGrain, [&](const Offsets<2>& at, std::int64_t n) {
+    const Word value = *static_cast<const Word*>(p.in);
+    const std::int64_t so = p.loop.strides[0][0];
     Word* out = static_cast<Word*>(p.out) + at[0];
     if (so == 1) {
       for (std::int64_t i = 0; i < n; ++i) out[i] = value;

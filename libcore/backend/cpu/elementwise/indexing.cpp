@@ -1,8 +1,10 @@
 // Picking and placing by an index tensor.
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/loops.h"
 #include "libcore/backend/element_types.h"
@@ -27,16 +29,16 @@ bool indices_ok(IndexParams& p) {
 template <class Word>
 void take_kernel(IndexParams& p) {
   if (!indices_ok(p)) return;
-  const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0], sx = p.loop.strides[2][0];
   for_rows(p.loop, kGrain, [&](const Offsets<3>& at, std::int64_t n) {
+    const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0], sx = p.loop.strides[2][0], step = p.step;
     Word* out = static_cast<Word*>(p.out) + at[0];
     const Word* in = static_cast<const Word*>(p.in) + at[1];
     const std::int64_t* index = p.index + at[2];
     if (sx == 0 && so == 1 && si == 1) {  // a whole row
-      std::memcpy(out, in + *index * p.step, static_cast<std::size_t>(n) * sizeof(Word));
+      std::memcpy(out, in + *index * step, static_cast<std::size_t>(n) * sizeof(Word));
       return;
     }
-    for (std::int64_t i = 0; i < n; ++i) out[i * so] = in[i * si + index[i * sx] * p.step];
+    for (std::int64_t i = 0; i < n; ++i) out[i * so] = in[i * si + index[i * sx] * step];
   });
 }
 
@@ -83,7 +85,9 @@ void fill_indexing(IndexingTable& table) {
   set_moves<std::uint16_t>(table);
   set_moves<std::uint32_t>(table);
   set_moves<std::uint64_t>(table);
-  set_sums<std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>(table);
+  set_moves<std::complex<double>>(table);
+  set_sums<std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double, std::complex<float>,
+           std::complex<double>>(table);
 }
 
 }  // namespace core::cpu

@@ -1,6 +1,8 @@
 // where, addcmul, addcdiv, lerp.
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/elementwise/rows.h"
@@ -8,13 +10,21 @@
 namespace core::cpu {
 namespace {
 
+/// Of the bits of numbers, by a mask: a branch is taken wrongly every second time where the condition is random.
 struct Where : NoArgs {
   using NoArgs::NoArgs;
-  template <class T>
-  T operator()(bool mask, T a, T b) const {
-    return mask ? a : b;
+  template <class Word>
+  Word operator()(bool condition, Word a, Word b) const {
+    const auto mask = static_cast<Word>(-static_cast<int>(condition));
+    return static_cast<Word>((a & mask) | (b & ~mask));
   }
 };
+
+template <std::size_t kBytes>
+using WordOf = std::conditional_t<
+    kBytes == 1, std::uint8_t,
+    std::conditional_t<kBytes == 2, std::uint16_t, std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
+
 struct Addcmul {
   double value;
   explicit Addcmul(const double* args) : value(args[0]) {}
@@ -42,7 +52,7 @@ struct Lerp : NoArgs {
 
 template <class... Ts>
 void fill_where(ElementwiseTable& table) {
-  (table.ternary.set(TernaryOp::where, dtype_of<Ts>, ternary_kernel<bool, Ts, Where>), ...);
+  (table.ternary.set(TernaryOp::where, dtype_of<Ts>, ternary_kernel<bool, WordOf<sizeof(Ts)>, Where>), ...);
 }
 template <class... Ts>
 void fill_multiply(ElementwiseTable& table) {

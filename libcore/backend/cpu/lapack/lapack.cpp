@@ -1,32 +1,47 @@
 #include "libcore/backend/lapack.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 // Fortran's functions: numbers by address, the lengths of texts behind everything else.
 extern "C" {
-#define CORE_LAPACK_DECLARE(s, T)                                                                                     \
+#define CORE_LAPACK_DECLARE_ALL(s, T)                                                                                 \
   void s##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                 \
   void s##getrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*,         \
                  std::size_t);                                                                                        \
   void s##potrf_(const char*, const int*, T*, const int*, int*, std::size_t);                                         \
   void s##trtrs_(const char*, const char*, const char*, const int*, const int*, const T*, const int*, T*, const int*, \
                  int*, std::size_t, std::size_t, std::size_t);                                                        \
-  void s##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                   \
-  void s##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);                 \
-  void s##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,         \
-                 const int*, int*, int*, std::size_t);                                                                \
-  void s##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, const int*, int*,    \
-                 std::size_t, std::size_t);                                                                           \
-  void s##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, T*, const int*, T*, const int*, T*,     \
-                const int*, int*, std::size_t, std::size_t);                                                          \
-  void s##gelsy_(const int*, const int*, const int*, T*, const int*, T*, const int*, int*, const T*, int*, T*,        \
+  void s##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);
+#define CORE_LAPACK_DECLARE(s, T)                                                                                  \
+  CORE_LAPACK_DECLARE_ALL(s, T)                                                                                    \
+  void s##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);              \
+  void s##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,      \
+                 const int*, int*, int*, std::size_t);                                                             \
+  void s##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, const int*, int*, \
+                 std::size_t, std::size_t);                                                                        \
+  void s##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, T*, const int*, T*, const int*, T*,  \
+                const int*, int*, std::size_t, std::size_t);                                                       \
+  void s##gelsy_(const int*, const int*, const int*, T*, const int*, T*, const int*, int*, const T*, int*, T*,     \
                  const int*, int*);
 CORE_LAPACK_DECLARE(s, float)
 CORE_LAPACK_DECLARE(d, double)
 #undef CORE_LAPACK_DECLARE
+#define CORE_LAPACK_DECLARE(s, T, R)                                                                             \
+  CORE_LAPACK_DECLARE_ALL(s, T)                                                                                  \
+  void s##ungqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);            \
+  void s##gesdd_(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, const int*, T*,    \
+                 const int*, R*, int*, int*, std::size_t);                                                       \
+  void s##heevd_(const char*, const char*, const int*, T*, const int*, R*, T*, const int*, R*, const int*, int*, \
+                 const int*, int*, std::size_t, std::size_t);
+CORE_LAPACK_DECLARE(c, std::complex<float>, float)
+CORE_LAPACK_DECLARE(z, std::complex<double>, double)
+#undef CORE_LAPACK_DECLARE
+#undef CORE_LAPACK_DECLARE_ALL
 }
 
 namespace core::lapack {
@@ -51,6 +66,24 @@ struct Functions;
 CORE_LAPACK_FUNCTIONS(s, float)
 CORE_LAPACK_FUNCTIONS(d, double)
 #undef CORE_LAPACK_FUNCTIONS
+#define CORE_LAPACK_FUNCTIONS(s, T)          \
+  template <>                                \
+  struct Functions<T> {                      \
+    static constexpr auto getrf = s##getrf_; \
+    static constexpr auto getrs = s##getrs_; \
+    static constexpr auto potrf = s##potrf_; \
+    static constexpr auto trtrs = s##trtrs_; \
+    static constexpr auto geqrf = s##geqrf_; \
+    static constexpr auto orgqr = s##ungqr_; \
+    static constexpr auto gesdd = s##gesdd_; \
+    static constexpr auto heevd = s##heevd_; \
+  };
+CORE_LAPACK_FUNCTIONS(c, std::complex<float>)
+CORE_LAPACK_FUNCTIONS(z, std::complex<double>)
+#undef CORE_LAPACK_FUNCTIONS
+
+template <class T>
+constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
 
 /// Leading sizes are at least 1, also of nothing.
 int leading(int rows) {
@@ -62,7 +95,7 @@ template <class T, class Run>
 int with_work(Run run) {
   T wanted = 0;
   run(&wanted, -1);
-  std::vector<T> work(std::max<std::size_t>(1, static_cast<std::size_t>(wanted)));
+  std::vector<T> work(std::max<std::size_t>(1, static_cast<std::size_t>(std::real(wanted))));
   return run(work.data(), static_cast<int>(work.size()));
 }
 
@@ -153,23 +186,38 @@ void make_q(int m, int n, int k, T* a, const T* tau) {
 template <class T>
 int svd(char job, int m, int n, const SvdArrays<T>& x) {
   const int lead = leading(m), vh_lead = leading(x.vh_rows);
-  std::vector<int> small(static_cast<std::size_t>(8 * leading(std::min(m, n))));
+  const auto least = static_cast<std::size_t>(leading(std::min(m, n))), most = static_cast<std::size_t>(std::max(m, n));
+  std::vector<int> small(8 * least);
+  std::vector<Real<T>> parts(kIsComplex<T> ? least * std::max(5 * least + 7, 2 * most + 2 * least + 1) : 0);
   return with_work<T>([&](T* work, int size) {
     int info = 0;
-    Functions<T>::gesdd(&job, &m, &n, x.a, &lead, x.s, x.u, &lead, x.vh, &vh_lead, work, &size, small.data(), &info, 1);
+    if constexpr (kIsComplex<T>) {
+      Functions<T>::gesdd(&job, &m, &n, x.a, &lead, x.s, x.u, &lead, x.vh, &vh_lead, work, &size, parts.data(),
+                          small.data(), &info, 1);
+    } else {
+      Functions<T>::gesdd(&job, &m, &n, x.a, &lead, x.s, x.u, &lead, x.vh, &vh_lead, work, &size, small.data(), &info,
+                          1);
+    }
     return info;
   });
 }
 
 template <class T>
-int eigh(char job, char uplo, int n, T* a, T* values) {
+int eigh(char job, char uplo, int n, T* a, Real<T>* values) {
   const int lead = leading(n);
+  std::vector<Real<T>> parts(kIsComplex<T> ? static_cast<std::size_t>(1 + 5 * n + 2 * n * n) : 0);
+  const int parts_size = static_cast<int>(parts.size());
   std::vector<int> small(static_cast<std::size_t>(3 + 5 * n));
   const int small_size = static_cast<int>(small.size());
   return with_work<T>([&](T* work, int size) {
     int info = 0;
     const int of_small = size < 0 ? -1 : small_size;
-    Functions<T>::syevd(&job, &uplo, &n, a, &lead, values, work, &size, small.data(), &of_small, &info, 1, 1);
+    if constexpr (kIsComplex<T>) {
+      Functions<T>::heevd(&job, &uplo, &n, a, &lead, values, work, &size, parts.data(), &parts_size, small.data(),
+                          &small_size, &info, 1, 1);
+    } else {
+      Functions<T>::syevd(&job, &uplo, &n, a, &lead, values, work, &size, small.data(), &of_small, &info, 1, 1);
+    }
     return info;
   });
 }
@@ -207,11 +255,15 @@ int lstsq(int m, int n, int count, T* a, T* b, T rcond) {
   template void qr(int, int, T*, T*);                               \
   template void make_q(int, int, int, T*, const T*);                \
   template int svd(char, int, int, const SvdArrays<T>&);            \
-  template int eigh(char, char, int, T*, T*);                       \
-  template int eig(int, T*, T*, T*, T*);                            \
-  template int lstsq(int, int, int, T*, T*, T);
+  template int eigh(char, char, int, T*, Real<T>*);
 CORE_LAPACK_INSTANCES(float)
 CORE_LAPACK_INSTANCES(double)
+CORE_LAPACK_INSTANCES(std::complex<float>)
+CORE_LAPACK_INSTANCES(std::complex<double>)
 #undef CORE_LAPACK_INSTANCES
+template int eig(int, float*, float*, float*, float*);
+template int eig(int, double*, double*, double*, double*);
+template int lstsq(int, int, int, float*, float*, float);
+template int lstsq(int, int, int, double*, double*, double);
 
 }  // namespace core::lapack

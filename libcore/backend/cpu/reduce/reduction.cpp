@@ -197,12 +197,21 @@ struct Var {
   }
 };
 
+/// A function of its own, compiled once for the callers below.
+template <class T, class Reducer>
+[[gnu::noinline]] void fold_row(const Reducer& reducer, typename Reducer::State& state, const T* in, std::int64_t n,
+                                std::int64_t stride, std::int64_t first) {
+  auto folded = state;  // in registers: the compiler cannot tell `state` from what `in` points at
+  reducer.fold(folded, in, n, stride, first);
+  state = folded;
+}
+
 template <class T, class Reducer>
 typename Reducer::State reduce_one(const Reducer& reducer, const Loop<1>& inner, const T* in) {
   auto state = reducer.start();
   std::int64_t first = 0;
   for_rows_in_order(inner, [&](const Offsets<1>& at, std::int64_t n) {
-    reducer.fold(state, in + at[0], n, inner.strides[0][0], first);
+    fold_row(reducer, state, in + at[0], n, inner.strides[0][0], first);
     first += n;
   });
   return state;
@@ -218,7 +227,7 @@ typename Reducer::State reduce_in_pieces(const Reducer& reducer, const Loop<1>& 
     for (std::int64_t i = begin; i < end; ++i) {
       auto state = reducer.start();
       std::int64_t n = std::min(kPiece, inner.numel - i * kPiece);
-      reducer.fold(state, in + i * kPiece * stride, n, stride, i * kPiece);
+      fold_row(reducer, state, in + i * kPiece * stride, n, stride, i * kPiece);
       states[static_cast<std::size_t>(i)] = state;
     }
   });

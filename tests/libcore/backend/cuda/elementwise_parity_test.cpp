@@ -62,7 +62,7 @@ Coverage for_slots(const core::KernelGrid<Op, Params>& of_cpu, const core::Kerne
       const auto op = static_cast<Op>(i);
       const auto dtype = static_cast<DType>(k), by = test::is_half(dtype) ? DType::f32 : dtype;
       auto theirs = of_cpu.at(op, dtype), ours = of_device.at(op, dtype);
-      coverage.count(theirs != nullptr, ours != nullptr);
+      coverage.count(dtype, theirs != nullptr, ours != nullptr);
       if (ours == nullptr) continue;
       SCOPED_TRACE(std::string(core::name(op)) + " of " + std::string(core::name(dtype)));
       const DType cpu_dtype = theirs == nullptr ? by : dtype;
@@ -269,9 +269,9 @@ TEST(CudaCopies, ConversionsAgreeWithCpu) {
   for (std::size_t from = 0; from < theirs.size(); ++from) {
     for (std::size_t to = 0; to < theirs.size(); ++to) {
       auto ours = device_copies().convert[from][to];
-      coverage.count(theirs[from][to] != nullptr, ours != nullptr);
-      if (ours == nullptr || theirs[from][to] == nullptr) continue;
       const auto from_type = static_cast<DType>(from), to_type = static_cast<DType>(to);
+      coverage.count(core::is_complex(from_type) ? from_type : to_type, theirs[from][to] != nullptr, ours != nullptr);
+      if (ours == nullptr || theirs[from][to] == nullptr) continue;
       SCOPED_TRACE(std::string(core::name(from_type)) + " to " + std::string(core::name(to_type)));
       const DType stored = from_type > DType::f64 ? DType::u8 : from_type;  // 8-bit floats as their bytes
       for (const auto& c : test::loops<2>()) {

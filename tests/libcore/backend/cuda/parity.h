@@ -119,6 +119,10 @@ bool is_half(core::DType dtype);
 struct Coverage {
   int cpu = 0, both = 0, more = 0;
   void count(bool on_cpu, bool on_device);
+  /// The same, but for complex numbers, whose kernels are the CPU's alone.
+  void count(core::DType dtype, bool on_cpu, bool on_device) {
+    if (on_device || !core::is_complex(dtype)) count(on_cpu, on_device);
+  }
   std::string str() const;
 };
 

@@ -160,7 +160,7 @@ Coverage compare_reductions() {
       const auto op = static_cast<ReduceOp>(i);
       const auto dtype = static_cast<DType>(k);
       const bool ours = device().reduction.reduce.at(op, dtype) != nullptr;
-      coverage.count(cpu().reduction->reduce.at(op, dtype) != nullptr, ours);
+      coverage.count(dtype, cpu().reduction->reduce.at(op, dtype) != nullptr, ours);
       SCOPED_TRACE(std::string(core::name(op)) + " of " + std::string(core::name(dtype)));
       if (ours) compare_reduction(op, dtype);
     }
@@ -247,7 +247,7 @@ Coverage compare_scans() {
       const auto op = static_cast<core::ScanOp>(i);
       const auto dtype = static_cast<DType>(k);
       const bool ours = device().reduction.scan.at(op, dtype) != nullptr;
-      coverage.count(cpu().reduction->scan.at(op, dtype) != nullptr, ours);
+      coverage.count(dtype, cpu().reduction->scan.at(op, dtype) != nullptr, ours);
       SCOPED_TRACE(std::string(core::name(op)) + " of " + std::string(core::name(dtype)));
       for (const LineShape& shape : line_shapes()) {
         if (ours) compare_scan(op, dtype, shape);
@@ -405,8 +405,9 @@ Coverage compare_indexing() {
     for (int k = 0; k < core::kDTypeCount; ++k) {
       const auto op = static_cast<IndexOp>(i);
       const bool ours = device().indexing.index[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] != nullptr;
-      coverage.count(cpu().indexing->index[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] != nullptr, ours);
       const auto dtype = static_cast<DType>(k);
+      const auto theirs = cpu().indexing->index[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)];
+      coverage.count(dtype, theirs != nullptr, ours);
       SCOPED_TRACE(std::string(core::name(op)) + " of " + std::string(core::name(dtype)));
       for (const IndexShape& shape : index_shapes(op != IndexOp::take)) {
         // Complex numbers, 8-bit floats and their like are moved as the integers of their size are.

@@ -1,0 +1,392 @@
+// Facts: gguf-py's constants.py and tensor_mapping.py and llama.cpp's converter, as llama-cpp-python 0.3.36 has them.
+
+#include "libckpt/hub/gguf_architectures.h"
+
+#include <algorithm>
+
+namespace ckpt::detail {
+namespace {
+
+using Type = GgufValueType;
+
+constexpr std::string_view kLlamaClasses[] = {"LlamaForCausalLM", "MistralForCausalLM", "LlamaModel"};
+constexpr std::string_view kQwen2Classes[] = {"Qwen2ForCausalLM", "Qwen2Model"};
+constexpr std::string_view kQwen3Classes[] = {"Qwen3ForCausalLM", "Qwen3Model"};
+constexpr std::string_view kPhi3Classes[] = {"Phi3ForCausalLM"};
+constexpr std::string_view kGpt2Classes[] = {"GPT2LMHeadModel"};
+constexpr std::string_view kGptNeoxClasses[] = {"GPTNeoXForCausalLM"};
+constexpr std::string_view kBertClasses[] = {"BertModel", "BertForMaskedLM"};
+
+constexpr std::string_view kHeadDim = "hidden_size/num_attention_heads";
+
+constexpr GgufField kLayers = {"block_count", Type::u32, "num_hidden_layers"};
+constexpr GgufField kWidth = {"embedding_length", Type::u32, "hidden_size"};
+constexpr GgufField kFeedForward = {"feed_forward_length", Type::u32, "intermediate_size"};
+constexpr GgufField kHeads = {"attention.head_count", Type::u32, "num_attention_heads"};
+constexpr GgufField kKvHeads = {"attention.head_count_kv", Type::u32, "num_key_value_heads", "num_attention_heads"};
+constexpr GgufField kTheta = {"rope.freq_base", Type::f32, "rope_theta", "10000"};
+constexpr GgufField kRmsEpsilon = {"attention.layer_norm_rms_epsilon", Type::f32, "rms_norm_eps", "1e-6"};
+constexpr GgufField kPartialRotary = {"rope.dimension_count", Type::u32, "",
+                                      "partial_rotary_factor*hidden_size/num_attention_heads"};
+
+constexpr GgufField kLlamaFields[] = {
+    kLayers,
+    {"context_length", Type::u32, "max_position_embeddings", "2048"},
+    kWidth,
+    kFeedForward,
+    kHeads,
+    kKvHeads,
+    kTheta,
+    kRmsEpsilon,
+    {"attention.key_length", Type::u32, "head_dim", kHeadDim},
+    {"attention.value_length", Type::u32, "head_dim", kHeadDim},
+    {"vocab_size", Type::u32, "vocab_size"},
+    {"rope.dimension_count", Type::u32, "head_dim", kHeadDim},
+};
+
+constexpr GgufField kQwen2Fields[] = {
+    kLayers,
+    {"context_length", Type::u32, "max_position_embeddings", "32768"},
+    kWidth,
+    kFeedForward,
+    kHeads,
+    kKvHeads,
+    kTheta,
+    kRmsEpsilon,
+    {"attention.key_length", Type::u32, "head_dim", "-"},
+    {"attention.value_length", Type::u32, "head_dim", "-"},
+};
+
+constexpr GgufField kQwen3Fields[] = {
+    kLayers,
+    {"context_length", Type::u32, "max_position_embeddings", "32768"},
+    kWidth,
+    kFeedForward,
+    kHeads,
+    kKvHeads,
+    kTheta,
+    kRmsEpsilon,
+    {"attention.key_length", Type::u32, "head_dim", "128"},
+    {"attention.value_length", Type::u32, "head_dim", "128"},
+};
+
+constexpr GgufField kPhi3Fields[] = {
+    {"context_length", Type::u32, "max_position_embeddings", "4096"},
+    {"rope.scaling.original_context_length", Type::u32, "original_max_position_embeddings", "4096"},
+    kWidth,
+    kFeedForward,
+    kLayers,
+    kHeads,
+    kKvHeads,
+    {"attention.layer_norm_rms_epsilon", Type::f32, "rms_norm_eps", "1e-5"},
+    kPartialRotary,
+    kTheta,
+    {"attention.sliding_window", Type::u32, "sliding_window", "0"},
+};
+
+constexpr GgufField kGpt2Fields[] = {
+    {"block_count", Type::u32, "n_layer"},
+    {"context_length", Type::u32, "n_positions", "n_ctx"},
+    {"embedding_length", Type::u32, "n_embd"},
+    {"feed_forward_length", Type::u32, "n_inner", "4*n_embd"},
+    {"attention.head_count", Type::u32, "n_head"},
+    {"attention.layer_norm_epsilon", Type::f32, "layer_norm_epsilon", "1e-5"},
+};
+
+constexpr GgufField kGptNeoxFields[] = {
+    {"context_length", Type::u32, "max_position_embeddings", "2048"},
+    kWidth,
+    kLayers,
+    kFeedForward,
+    kPartialRotary,
+    kHeads,
+    {"use_parallel_residual", Type::boolean, "use_parallel_residual", "1"},
+    {"attention.layer_norm_epsilon", Type::f32, "layer_norm_eps", "1e-5"},
+};
+
+constexpr GgufField kBertFields[] = {
+    kLayers, {"context_length", Type::u32, "max_position_embeddings", "512"},        kWidth, kFeedForward,
+    kHeads,  {"attention.layer_norm_epsilon", Type::f32, "layer_norm_eps", "1e-12"},
+};
+
+constexpr GgufSetting kSilu[] = {{"hidden_act", "\"silu\""}};
+constexpr GgufSetting kQwen2Settings[] = {{"hidden_act", "\"silu\""}, {"use_sliding_window", "false"}};
+constexpr GgufSetting kGpt2Settings[] = {{"activation_function", "\"gelu_new\" \"gelu_pytorch_tanh\""},
+                                         {"scale_attn_weights", "true"},
+                                         {"scale_attn_by_inverse_layer_idx", "false"},
+                                         {"add_cross_attention", "false"}};
+constexpr GgufSetting kGptNeoxSettings[] = {{"hidden_act", "\"gelu\" \"gelu_fast\" \"gelu_new\""}};
+constexpr GgufSetting kBertSettings[] = {{"hidden_act", "\"gelu\""}, {"position_embedding_type", "\"absolute\""}};
+
+constexpr std::string_view kLlamaRules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "model.embed_tokens.weight"
+to_key = "token_embd.weight"
+from_prefix = "model."
+
+[[rule]]
+rename = [
+  ["model.embed_tokens.weight", "token_embd.weight"],
+  ["model.norm.weight", "output_norm.weight"],
+  ["lm_head.weight", "output.weight"],
+  ["model.layers.{#i}.input_layernorm.weight", "blk.{i}.attn_norm.weight"],
+  ["model.layers.{#i}.self_attn.q_proj.*", "blk.{i}.attn_q.*"],
+  ["model.layers.{#i}.self_attn.k_proj.*", "blk.{i}.attn_k.*"],
+  ["model.layers.{#i}.self_attn.v_proj.*", "blk.{i}.attn_v.*"],
+  ["model.layers.{#i}.self_attn.o_proj.*", "blk.{i}.attn_output.*"],
+  ["model.layers.{#i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"],
+  ["model.layers.{#i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"],
+  ["model.layers.{#i}.post_attention_layernorm.weight", "blk.{i}.ffn_norm.weight"],
+  ["model.layers.{#i}.mlp.gate_proj.*", "blk.{i}.ffn_gate.*"],
+  ["model.layers.{#i}.mlp.up_proj.*", "blk.{i}.ffn_up.*"],
+  ["model.layers.{#i}.mlp.down_proj.*", "blk.{i}.ffn_down.*"],
+]
+)";
+
+/// llama.cpp turns neighbouring rows of a head of the Llama family, transformers those that are half a head apart.
+constexpr std::string_view kLlamaTurns = R"(
+[[rule]]
+reshape = "blk.*.attn_q.weight"
+shape = [@heads@, 2, @half@, @width@]
+was = [-1, @width@]
+[[rule]]
+reshape = "blk.*.attn_k.weight"
+shape = [@kv_heads@, 2, @half@, @width@]
+was = [-1, @width@]
+[[rule]]
+transpose = "blk.*.attn_?.weight @ndim=4"
+dims = [0, 2, 1, 3]
+[[rule]]
+reshape = "blk.*.attn_q.weight"
+shape = [-1, @width@]
+was = [@heads@, @half@, 2, @width@]
+[[rule]]
+reshape = "blk.*.attn_k.weight"
+shape = [-1, @width@]
+was = [@kv_heads@, @half@, 2, @width@]
+[[rule]]
+reshape = "blk.*.attn_q.bias"
+shape = [@heads@, 2, @half@]
+was = [-1]
+[[rule]]
+reshape = "blk.*.attn_k.bias"
+shape = [@kv_heads@, 2, @half@]
+was = [-1]
+[[rule]]
+transpose = "blk.*.attn_?.bias @ndim=3"
+dims = [0, 2, 1]
+[[rule]]
+reshape = "blk.*.attn_q.bias"
+shape = [-1]
+was = [@heads@, @half@, 2]
+[[rule]]
+reshape = "blk.*.attn_k.bias"
+shape = [-1]
+was = [@kv_heads@, @half@, 2]
+)";
+
+constexpr std::string_view kPhi3Rules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "model.embed_tokens.weight"
+to_key = "token_embd.weight"
+from_prefix = "model."
+
+[[rule]]
+rename = [
+  ["model.embed_tokens.weight", "token_embd.weight"],
+  ["model.norm.weight", "output_norm.weight"],
+  ["lm_head.weight", "output.weight"],
+  ["model.layers.{#i}.input_layernorm.weight", "blk.{i}.attn_norm.weight"],
+  ["model.layers.{#i}.self_attn.qkv_proj.weight", "blk.{i}.attn_qkv.weight"],
+  ["model.layers.{#i}.self_attn.o_proj.weight", "blk.{i}.attn_output.weight"],
+  ["model.layers.{#i}.post_attention_layernorm.weight", "blk.{i}.ffn_norm.weight"],
+  ["model.layers.{#i}.mlp.gate_up_proj.weight", "blk.{i}.ffn_up.weight"],
+  ["model.layers.{#i}.mlp.down_proj.weight", "blk.{i}.ffn_down.weight"],
+]
+)";
+
+constexpr std::string_view kGpt2Rules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "transformer.wte.weight"
+to_key = "token_embd.weight"
+from_prefix = "transformer."
+
+[[rule]]
+rename = [
+  ["transformer.wte.weight", "token_embd.weight"],
+  ["transformer.wpe.weight", "position_embd.weight"],
+  ["transformer.ln_f.*", "output_norm.*"],
+  ["lm_head.weight", "output.weight"],
+  ["transformer.h.{#i}.ln_1.*", "blk.{i}.attn_norm.*"],
+  ["transformer.h.{#i}.attn.c_attn.*", "blk.{i}.attn_qkv.*"],
+  ["transformer.h.{#i}.attn.c_proj.*", "blk.{i}.attn_output.*"],
+  ["transformer.h.{#i}.ln_2.*", "blk.{i}.ffn_norm.*"],
+  ["transformer.h.{#i}.mlp.c_fc.*", "blk.{i}.ffn_up.*"],
+  ["transformer.h.{#i}.mlp.c_proj.*", "blk.{i}.ffn_down.*"],
+]
+[[rule]]
+transpose = "blk.*.weight @ndim=2"
+dims = [1, 0]
+)";
+
+/// transformers keeps query, key and value of one head together, llama.cpp the queries of all heads.
+constexpr std::string_view kGptNeoxRules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "gpt_neox.embed_in.weight"
+to_key = "token_embd.weight"
+from_prefix = "gpt_neox."
+
+[[rule]]
+rename = [
+  ["gpt_neox.embed_in.weight", "token_embd.weight"],
+  ["gpt_neox.final_layer_norm.*", "output_norm.*"],
+  ["embed_out.weight", "output.weight"],
+  ["gpt_neox.layers.{#i}.input_layernorm.*", "blk.{i}.attn_norm.*"],
+  ["gpt_neox.layers.{#i}.attention.query_key_value.*", "blk.{i}.attn_qkv.*"],
+  ["gpt_neox.layers.{#i}.attention.dense.*", "blk.{i}.attn_output.*"],
+  ["gpt_neox.layers.{#i}.post_attention_layernorm.*", "blk.{i}.ffn_norm.*"],
+  ["gpt_neox.layers.{#i}.mlp.dense_h_to_4h.*", "blk.{i}.ffn_up.*"],
+  ["gpt_neox.layers.{#i}.mlp.dense_4h_to_h.*", "blk.{i}.ffn_down.*"],
+]
+[[rule]]
+reshape = "blk.*.attn_qkv.weight"
+shape = [@heads@, 3, @head_dim@, @width@]
+was = [-1, @width@]
+[[rule]]
+transpose = "blk.*.attn_qkv.weight"
+dims = [1, 0, 2, 3]
+[[rule]]
+reshape = "blk.*.attn_qkv.weight"
+shape = [-1, @width@]
+was = [3, @heads@, @head_dim@, @width@]
+[[rule]]
+reshape = "blk.*.attn_qkv.bias"
+shape = [@heads@, 3, @head_dim@]
+was = [-1]
+[[rule]]
+transpose = "blk.*.attn_qkv.bias"
+dims = [1, 0, 2]
+[[rule]]
+reshape = "blk.*.attn_qkv.bias"
+shape = [-1]
+was = [3, @heads@, @head_dim@]
+)";
+
+constexpr std::string_view kBertRules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "embeddings.word_embeddings.weight"
+to_key = "token_embd.weight"
+
+[[rule]]
+rename = [
+  ["embeddings.word_embeddings.weight", "token_embd.weight"],
+  ["embeddings.position_embeddings.weight", "position_embd.weight"],
+  ["embeddings.token_type_embeddings.weight", "token_types.weight"],
+  ["embeddings.LayerNorm.*", "token_embd_norm.*"],
+  ["encoder.layer.{#i}.attention.self.query.*", "blk.{i}.attn_q.*"],
+  ["encoder.layer.{#i}.attention.self.key.*", "blk.{i}.attn_k.*"],
+  ["encoder.layer.{#i}.attention.self.value.*", "blk.{i}.attn_v.*"],
+  ["encoder.layer.{#i}.attention.output.dense.*", "blk.{i}.attn_output.*"],
+  ["encoder.layer.{#i}.attention.output.LayerNorm.*", "blk.{i}.attn_output_norm.*"],
+  ["encoder.layer.{#i}.intermediate.dense.*", "blk.{i}.ffn_up.*"],
+  ["encoder.layer.{#i}.output.dense.*", "blk.{i}.ffn_down.*"],
+  ["encoder.layer.{#i}.output.LayerNorm.*", "blk.{i}.layer_output_norm.*"],
+]
+)";
+
+constexpr GgufArchitecture kArchitectures[] = {
+    {.name = "llama",
+     .model_type = "llama",
+     .classes = kLlamaClasses,
+     .fields = kLlamaFields,
+     .settings = kSilu,
+     .rules = kLlamaRules,
+     .left_out = "*.rotary_emb.inv_freq",
+     .turns = kLlamaTurns,
+     .spare_biases = "*_proj.bias",
+     .sentence_pieces = true},
+    {.name = "qwen2",
+     .model_type = "qwen2",
+     .classes = kQwen2Classes,
+     .fields = kQwen2Fields,
+     .settings = kQwen2Settings,
+     .rules = kLlamaRules,
+     .left_out = "*.rotary_emb.inv_freq",
+     .spare_biases = "*.o_proj.bias *.mlp.*_proj.bias",
+     .sentence_pieces = true},
+    {.name = "qwen3",
+     .model_type = "qwen3",
+     .classes = kQwen3Classes,
+     .fields = kQwen3Fields,
+     .settings = kQwen2Settings,
+     .rules = kLlamaRules,
+     .left_out = "*.rotary_emb.inv_freq",
+     .spare_biases = "*_proj.bias",
+     .sentence_pieces = true},
+    {.name = "phi3",
+     .model_type = "phi3",
+     .classes = kPhi3Classes,
+     .fields = kPhi3Fields,
+     .settings = kSilu,
+     .rules = kPhi3Rules,
+     .left_out = "*.rotary_emb.inv_freq",
+     .spare_biases = "*_proj.bias",
+     .sentence_pieces = true},
+    {.name = "gpt2",
+     .model_type = "gpt2",
+     .classes = kGpt2Classes,
+     .fields = kGpt2Fields,
+     .settings = kGpt2Settings,
+     .rules = kGpt2Rules,
+     .left_out = "*.attn.bias *.attn.masked_bias",
+     .tied = true},
+    {.name = "gptneox",
+     .model_type = "gpt_neox",
+     .classes = kGptNeoxClasses,
+     .fields = kGptNeoxFields,
+     .settings = kGptNeoxSettings,
+     .rules = kGptNeoxRules,
+     .left_out = "*.attention.masked_bias *.attention.bias *.rotary_emb.inv_freq"},
+    {.name = "bert",
+     .model_type = "bert",
+     .classes = kBertClasses,
+     .fields = kBertFields,
+     .settings = kBertSettings,
+     .rules = kBertRules,
+     .left_out = "embeddings.position_ids pooler.* cls.*",
+     .old_prefix = "bert.",
+     .tied = true,
+     .has_head = false},
+};
+
+}  // namespace
+
+std::span<const GgufArchitecture> gguf_architectures() {
+  return kArchitectures;
+}
+
+const GgufArchitecture* find_gguf_class(std::string_view hub_class) {
+  for (const GgufArchitecture& known : kArchitectures) {
+    if (std::ranges::find(known.classes, hub_class) != known.classes.end()) return &known;
+  }
+  return nullptr;
+}
+
+const GgufArchitecture* find_gguf_architecture(std::string_view name) {
+  for (const GgufArchitecture& known : kArchitectures) {
+    if (known.name == name) return &known;
+  }
+  return nullptr;
+}
+
+}  // namespace ckpt::detail
