@@ -12,6 +12,7 @@
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using namespace test;
 
@@ -94,6 +95,31 @@ TEST_F(CliRescue, KeepsWhatIsWholeOfACutPyTorchFile) {
   EXPECT_EQ(names_in(path("saved.safetensors")), std::vector<std::string>{"fc.weight"});
   write_file(path("no.pth"), "nothing");
   EXPECT_EQ(run({"rescue", "no.pth", "-o", "x.pth"}).code, 3);
+}
+
+TEST_F(CliRescue, WhyNamesTheCommandThatKeepsWhatIsWhole) {
+  std::string content = read_file(path("a.pth"));
+  write_file(path("cut.pth"), content.substr(0, content.size() - 9000));
+  damage("b.ckpt", 9000, 8000);
+  for (const auto& [file, rescued] : {std::pair("cut.pth", "cut.rescued.pth"), {"b.ckpt", "b.rescued.ckpt"}}) {
+    const std::vector<std::string> line{"rescue", file, "-o", rescued};
+    EXPECT_THAT(run({"why", file}).out,
+                EndsWith("to keep the tensor that is whole\n  ckpt rescue " + line[1] + " -o " + line[3] + "\n"));
+    EXPECT_THAT(run({"why", "--json", file}).out,
+                HasSubstr("\"rescue\": \"ckpt rescue " + line[1] + " -o " + line[3] + "\""));
+    EXPECT_EQ(run(line).code, 1) << file;
+    EXPECT_EQ(names_in(path(rescued)).size(), 1u) << file;
+  }
+  EXPECT_THAT(run({"why", "cut.pth"}).out, HasSubstr(" -o cut.rescued2.pth\n"));
+  write_file(path("start.pth"), content.substr(0, 200));  // cut before the first tensor ends
+  EXPECT_THAT(run({"why", "start.pth"}).out, Not(HasSubstr("ckpt rescue")));
+  EXPECT_THAT(run({"why", "a.pth"}).out, Not(HasSubstr("rescue")));
+}
+
+TEST_F(CliRescue, WhyRestoresByParityData) {
+  damage("b.ckpt", 9000, 100);
+  EXPECT_THAT(run({"why", "b.ckpt"}).out,
+              EndsWith("to restore it by its parity data\n  ckpt rescue b.ckpt -o b.rescued.ckpt\n"));
 }
 
 TEST_F(CliRescue, ParityIsCarriedOverAndCanBeLeftOut) {

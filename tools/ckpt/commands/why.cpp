@@ -10,6 +10,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/commands/why_target.h"
+#include "tools/ckpt/commands/why_whole_part.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
@@ -171,6 +172,9 @@ void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, c
   print_lines(out, "for PyTorch" + hedge, {ckpt::convert_line(d)});
   print_lines(out, "python" + hedge, {python_of(d, command)});
   print_alternatives(out, options, d);
+  if (std::optional<WholePart> part = whole_part(d, ckpt::Limits{.max_expansion = options.max_expansion})) {
+    print_lines(out, part->heading(), {part->command});
+  }
 }
 
 void write_match(ckpt::JsonWriter& json, std::string_view key, const ckpt::Match& match) {
@@ -239,6 +243,8 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("fix").value(command);
   json.key("python").value(python_of(d, command));
   json.key("for_pytorch").value(ckpt::convert_line(d));
+  std::optional<WholePart> part = whole_part(d, ckpt::Limits{.max_expansion = options.max_expansion});
+  json.key("rescue").value(part ? part->command : "");
   write_alternatives(json, options, d);
   write_texts(json, "missing", d.missing);
   write_texts(json, "unexpected", d.unexpected);
