@@ -9,6 +9,7 @@ class Ckpt < Formula
 
   depends_on "cli11" => :build
   depends_on "cmake" => :build
+  depends_on "eigen" => :build
   depends_on "ninja" => :build
   depends_on "pkgconf" => :build
   depends_on "tomlplusplus" => :build
@@ -19,6 +20,7 @@ class Ckpt < Formula
   depends_on "libdeflate"
   depends_on "libpng"
   depends_on :linux
+  depends_on "ncurses"
   depends_on "nettle"
   depends_on "onednn"
   depends_on "openblas"
@@ -28,6 +30,7 @@ class Ckpt < Formula
   depends_on "simdjson"
   depends_on "utf8proc"
   depends_on "xxhash"
+  depends_on "zlib"
   depends_on "zstd"
 
   def install
