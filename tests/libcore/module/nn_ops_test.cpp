@@ -20,6 +20,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/gradcheck.h"
 #include "libcore/base/error.h"
+#include "libcore/base/shape.h"
 #include "libcore/tensor/random.h"
 
 namespace {
@@ -82,20 +83,38 @@ TEST_F(NnOps, NarrowGroupsOfFewChannels) {
 }
 
 /// oneDNN against the other path.
+void check_against_double(const Shape& image, const Shape& weight, const core::Conv2dOptions& options) {
+  SCOPED_TRACE(core::to_list(image) + " by " + core::to_list(weight));
+  const Tensor x = leaf(image), w = leaf(weight), b = leaf({weight[0]});
+  Tensor y = core::conv2d(x, w, b, options);
+  const Tensor upstream = core::randn(y.sizes(), {.dtype = core::DType::f64});
+  const std::vector<Tensor> wide = core::grad({y}, {x, w, b}, {.grad_outputs = {upstream}});
+  const auto narrow = [](const Tensor& t) { return t.detach().to_float().requires_grad_(); };
+  const Tensor xf = narrow(x), wf = narrow(w), bf = narrow(b);
+  const Tensor yf = core::conv2d(xf, wf, bf, options);
+  const std::vector<Tensor> grads = core::grad({yf}, {xf, wf, bf}, {.grad_outputs = {upstream.to_float()}});
+  const core::CloseOptions close{.rtol = 1e-4, .atol = 1e-4};
+  EXPECT_TRUE(core::allclose(yf.detach().to_double(), y.detach(), close));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(core::allclose(grads[i].to_double(), wide[i], close)) << i;
+}
+
 TEST_F(NnOps, ConvolutionInSinglePrecisionAgreesWithDouble) {
   for (const std::int64_t groups : {1, 2, 4}) {
-    const Tensor x = leaf({3, 4, 9, 8}), w = leaf({8, 4 / groups, 3, 3}), b = leaf({8});
-    const core::Conv2dOptions options{.stride = {1, 2}, .padding = 1, .dilation = {2, 1}, .groups = groups};
-    Tensor y = core::conv2d(x, w, b, options);
-    const Tensor upstream = core::randn(y.sizes(), {.dtype = core::DType::f64});
-    const std::vector<Tensor> wide = core::grad({y}, {x, w, b}, {.grad_outputs = {upstream}});
-    const auto narrow = [](const Tensor& t) { return t.detach().to_float().requires_grad_(); };
-    const Tensor xf = narrow(x), wf = narrow(w), bf = narrow(b);
-    const Tensor yf = core::conv2d(xf, wf, bf, options);
-    const std::vector<Tensor> grads = core::grad({yf}, {xf, wf, bf}, {.grad_outputs = {upstream.to_float()}});
-    const core::CloseOptions close{.rtol = 1e-4, .atol = 1e-4};
-    EXPECT_TRUE(core::allclose(yf.detach().to_double(), y.detach(), close));
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(core::allclose(grads[i].to_double(), wide[i], close)) << i;
+    check_against_double({3, 4, 9, 8}, {8, 4 / groups, 3, 3},
+                         {.stride = {1, 2}, .padding = 1, .dilation = {2, 1}, .groups = groups});
+  }
+}
+
+/// Where a kernel, an image or both are one pixel, orders that differ elsewhere may be the same bytes, or may not.
+TEST_F(NnOps, ConvolutionOfOnePixelAgreesWithDouble) {
+  for (const auto& [in, out] :
+       {std::pair<std::int64_t, std::int64_t>{1, 5}, {3, 4}, {5, 1}, {7, 9}, {16, 8}, {20, 33}}) {
+    for (const std::int64_t padding : {0, 1}) {
+      check_against_double({2, in, 4, 3}, {out, in, 1, 1}, {.padding = padding});
+      check_against_double({2, in, 5, 4}, {out, in, 1, 1}, {.stride = 2, .padding = padding});
+      check_against_double({3, in, 1, 1}, {out, in, 1, 1}, {.padding = padding});
+    }
+    check_against_double({2, in, 1, 1}, {out, in, 3, 3}, {.padding = 1});
   }
 }
 

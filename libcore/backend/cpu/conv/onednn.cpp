@@ -49,11 +49,6 @@ Dims weight_dims(const Conv2dSizes& s) {
 memory::desc channel_desc(const Conv2dSizes& s) {
   return {{1, s.out_channels, 1, 1}, kF32, Tag::nchw};
 }
-/// Channels-last and plain order are the same bytes when there is one channel or one pixel.
-bool same_bytes(const Dims& dims) {
-  return dims[1] == 1 || dims[2] * dims[3] == 1;
-}
-
 template <class Description>
 bool is_fast(const Description& description) {
   return std::string_view(description.impl_info_str()).find("ref") == std::string_view::npos;
@@ -231,9 +226,20 @@ memory wrap(const memory::desc& desc, const void* data) {
 }
 
 bool lies_as(const memory::desc& plain, const memory::desc& wanted) {
-  return plain == wanted ||
-         (plain.dims().size() == 4 && wanted.data.format_kind == dnnl_blocked && same_bytes(plain.dims()) &&
-          wanted.get_size() == plain.get_size() && wanted.data.format_desc.blocking.inner_nblks == 0);
+  if (plain == wanted) return true;
+  if (wanted.data.format_kind != dnnl_blocked || wanted.data.format_desc.blocking.inner_nblks != 0 ||
+      wanted.data.data_type != plain.data.data_type || wanted.get_size() != plain.get_size()) {
+    return false;
+  }
+  for (int i = 0; i < plain.data.ndims; ++i) {
+    // A step along a dimension of one element is never taken: of a weight of 1x1 there may yet be two orders of
+    // channels.
+    if (plain.data.dims[i] > 1 &&
+        plain.data.format_desc.blocking.strides[i] != wanted.data.format_desc.blocking.strides[i]) {
+      return false;
+    }
+  }
+  return true;
 }
 
 memory input_as(const memory::desc& wanted, const memory::desc& plain, const void* data, Scratch name) {

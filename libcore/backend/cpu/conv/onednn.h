@@ -54,7 +54,7 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
 
 dnnl::memory wrap(const dnnl::memory::desc& desc, const void* data);
 void reorder(const dnnl::memory& from, const dnnl::memory& to);
-/// Whether both descriptions mean the same bytes.
+/// Whether both descriptions, of the same dimensions, mean the same bytes.
 bool lies_as(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted);
 /// An input array in the layout wanted, copied only where it must be.
 dnnl::memory input_as(const dnnl::memory::desc& wanted, const dnnl::memory::desc& plain, const void* data,
