@@ -1,6 +1,5 @@
 #include "libckpt/hub/config_fields.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "libcore/base/error.h"
@@ -16,25 +15,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxFile = 256ULL << 20;  ///< tokenizers of 250,000 tokens have 20 MiB
 /// Tables of config.json whose fields older files have beside all others.
 constexpr std::string_view kRopeTables[] = {"rope_parameters", "rope_scaling"};
-constexpr std::size_t kMostDigits = 18;  ///< of an integer that surely has at most 64 bits
-
-/// Python writes "no limit" as the integer 10^30, which the reader of JSON does not hold; as a real number it does.
-std::string with_long_integers_as_reals(std::string_view text) {
-  constexpr std::string_view kNumber = "0123456789+-.eE";
-  std::string out;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size();) {
-    const bool number = !quoted && text[i] >= '0' && text[i] <= '9';
-    const std::size_t end = number ? std::min(text.find_first_not_of(kNumber, i), text.size())
-                                   : std::min(i + (quoted && text[i] == '\\' ? 2 : 1), text.size());
-    const std::string_view part = text.substr(i, end - i);
-    if (part == "\"") quoted = !quoted;
-    out += part;
-    if (number && part.size() > kMostDigits && part.find_first_of("+-.eE") == std::string_view::npos) out += "e0";
-    i = end;
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -56,8 +36,7 @@ std::optional<ConfigFields> ConfigFields::read(const fs::path& folder, const std
   if (!text) return std::nullopt;
   const std::string path = (folder / file).string();
   return core::with_context(path, [&] {
-    JsonDocument document =
-        JsonDocument::parse(with_long_integers_as_reals(core::as_text(*text)), {.what = "the file"});
+    JsonDocument document = JsonDocument::parse(std::move(*text), {.what = "the file"});
     if (!document.root().is(JsonView::Kind::object)) throw Error(ErrorCode::corrupt, "is not a JSON object");
     return ConfigFields(path, std::move(document));
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <charconv>
 #include <cmath>
 #include <new>
 
@@ -98,6 +99,36 @@ void require_no_duplicates(element root, std::string_view text, const JsonOption
                                       std::to_string(options.offset + keys[twin->second]));
 }
 
+/// Whether an integer has a place in 64 bits.
+bool fits_64_bits(std::string_view digits) {
+  std::int64_t number = 0;
+  std::uint64_t count = 0;
+  const char* end = digits.data() + digits.size();
+  return std::from_chars(digits.data(), end, number).ec == std::errc() ||
+         std::from_chars(digits.data(), end, count).ec == std::errc();
+}
+
+/// The text with integers past 64 bits written as real numbers; empty where it has none.
+core::ByteVector with_long_integers_as_reals(std::string_view text) {
+  constexpr std::string_view kNumber = "0123456789+-.eE";
+  core::ByteVector out;
+  bool quoted = false, found = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool number = !quoted && (text[i] == '-' || (text[i] >= '0' && text[i] <= '9'));
+    const std::size_t end = number ? std::min(text.find_first_not_of(kNumber, i), text.size())
+                                   : std::min(i + (quoted && text[i] == '\\' ? 2 : 1), text.size());
+    const std::string_view part = text.substr(i, end - i);
+    if (part == "\"") quoted = !quoted;
+    core::append(out, core::as_bytes(part));
+    if (number && part.find_first_of("+.eE") == std::string_view::npos && !fits_64_bits(part)) {
+      core::append(out, core::as_bytes(std::string_view("e0")));
+      found = true;
+    }
+    i = end;
+  }
+  return found ? out : core::ByteVector();
+}
+
 }  // namespace
 
 struct JsonDocument::State {
@@ -107,6 +138,19 @@ struct JsonDocument::State {
   element root;
 
   std::string_view text() const { return core::as_text(padded).substr(0, size); }
+  simdjson::error_code parse(const core::ByteVector& with_padding, std::size_t length) {
+    return parser.parse(reinterpret_cast<const char*>(with_padding.data()), length, false).get(root);
+  }
+  /// The parser holds no integer past 64 bits: then those are read as real numbers.
+  simdjson::error_code parse() {
+    const simdjson::error_code error = parse(padded, size);
+    if (error != simdjson::NUMBER_ERROR) return error;
+    core::ByteVector reals = with_long_integers_as_reals(text());
+    if (reals.empty()) return error;
+    const std::size_t length = reals.size();
+    reals.resize(length + simdjson::SIMDJSON_PADDING);
+    return parse(reals, length);
+  }
 };
 
 struct JsonView::Access {
@@ -138,10 +182,7 @@ JsonDocument JsonDocument::parse(core::ByteVector text, const JsonOptions& optio
     throw Error(ErrorCode::corrupt, std::string(options.what) + " begins with a byte order mark");
   }
   simdjson::error_code error = state->parser.allocate(std::max<std::size_t>(state->size, 64), options.max_depth);
-  if (error == simdjson::SUCCESS) {
-    error =
-        state->parser.parse(reinterpret_cast<const char*>(state->padded.data()), state->size, false).get(state->root);
-  }
+  if (error == simdjson::SUCCESS) error = state->parse();
   if (error != simdjson::SUCCESS) throw_parse_error(error, options);
   require_no_duplicates(state->root, view, options);
   if (std::optional<std::uint64_t> at = detail::find_negative_zero(view)) {

@@ -61,8 +61,8 @@ struct JsonSpan {
 class JsonDocument {
  public:
   /// Parses all of `text`. Errors: Error(corrupt) for anything that is not one JSON value in UTF-8, for a key that an
-  /// object has twice (with both byte offsets), for -0 and for integers past 64 bits; Error(refused) for nesting deeper
-  /// than allowed.
+  /// object has twice (with both byte offsets) and for -0; Error(refused) for nesting deeper than allowed. An integer
+  /// past 64 bits is of kind real, the nearest one: Python writes "no limit" as 10^30.
   static JsonDocument parse(core::ByteVector text, const JsonOptions& options = {});
   static JsonDocument parse(std::string_view text, const JsonOptions& options = {});
   JsonDocument(JsonDocument&&) noexcept;

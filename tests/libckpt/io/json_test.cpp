@@ -47,9 +47,29 @@ TEST(Json, DuplicateKeysAreNamedWithBothOffsets) {
 
 TEST(Json, WhatIsNoJsonIsCorrupt) {
   for (const char* text : {"", "{", "[1,]", "{\"a\":01}", "{'a':1}", "\"\\ud800\"", "[1] x", "\xef\xbb\xbf[1]",
-                           "\"\xff\"", "[-0]", "[NaN]", "[184467440737095516160]", "tru"}) {
+                           "\"\xff\"", "[-0]", "[NaN]", "[1e999]", "[01234567890123456789012]", "tru"}) {
     EXPECT_EQ(error_of(text).code(), core::ErrorCode::corrupt) << text;
   }
+}
+
+TEST(Json, IntegersPast64BitsAreReal) {
+  const std::string text = R"({"n\"1":1000000000000000019884624838656,"b":[-9223372036854775809,9223372036854775807,)"
+                           R"(18446744073709551615,18446744073709551616],"99999999999999999999999":{"c":1}})";
+  JsonDocument json = JsonDocument::parse(text);
+  EXPECT_EQ(json.text(), text);
+  EXPECT_EQ(json.member_spans().at(1).begin, text.find('['));
+  EXPECT_EQ(json.root().at("n\"1").kind(), Kind::real);
+  EXPECT_EQ(json.root().at("n\"1").as_real(), 1e30);
+  EXPECT_FALSE(json.root().at("n\"1").is_count());
+  const auto items = json.root().at("b").items();
+  EXPECT_EQ(items[0].as_real(), -9223372036854775808.0);
+  EXPECT_EQ(items[1].as_integer(), INT64_MAX);
+  EXPECT_EQ(items[2].as_unsigned(), UINT64_MAX);
+  EXPECT_EQ(items[3].as_real(), 18446744073709551616.0);
+  EXPECT_TRUE(json.root().has("99999999999999999999999"));
+  EXPECT_EQ(error_of("[" + std::string(400, '9') + "]").code(), core::ErrorCode::corrupt);
+  EXPECT_THAT(error_of(R"({"a":1000000000000000019884624838656,"a":1})").message(),
+              testing::HasSubstr("bytes 1 and 37"));
 }
 
 TEST(Json, NegativeZeroIsOnlyRefusedAsANumber) {
