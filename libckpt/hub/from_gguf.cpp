@@ -6,6 +6,7 @@
 #include <set>
 
 #include "libckpt/format/gguf/gguf_metadata.h"
+#include "libckpt/hub/changed_tensors.h"
 #include "libckpt/hub/gguf_model.h"
 #include "libckpt/hub/gguf_tokenizer.h"
 #include "libckpt/hub/model_numbers.h"
@@ -52,7 +53,10 @@ class BackConverter {
  public:
   BackConverter(const Checkpoint& gguf, GgufModelReport& report) : gguf_(gguf), report_(report), values_(stored(gguf)) {
     const std::string name = values_.text("general.architecture").value_or("");
-    architecture_ = detail::find_gguf_architecture(name);
+    entries_ = list_entries(gguf.root);
+    for (const NamedEntry& named : entries_) by_name_[named.name] = named.entry;
+    const std::string tokenizer = values_.text("tokenizer.ggml.model").value_or("");
+    architecture_ = detail::find_gguf_architecture(name, tokenizer, has("token_types.weight"));
     if (architecture_ == nullptr) {
       throw Error(ErrorCode::unsupported,
                   name.empty() ? "says no general.architecture, so nothing tells which model of transformers it is"
@@ -61,8 +65,6 @@ class BackConverter {
     }
     report_.architecture = name;
     read_numbers();
-    entries_ = list_entries(gguf.root);
-    for (const NamedEntry& named : entries_) by_name_[named.name] = named.entry;
   }
 
   HubModel run() {
@@ -121,14 +123,34 @@ class BackConverter {
     Checkpoint plain;
     plain.root = Value::dict(std::move(dict));
     const RulePack pack = turned_round(detail::architecture_pack(*architecture_, numbers_));
-    Checkpoint out = apply_rules(plain, rules_for(pack, detail::named_shapes(list_entries(plain.root))));
-    for (const NamedEntry& named : list_entries(out.root)) {
-      if (!by_name_.contains(named.name)) continue;
-      throw Error(ErrorCode::unsupported, "transformers has no name for the tensor " + core::quote(named.name));
+    Checkpoint out;
+    const Checkpoint renamed = apply_rules(plain, rules_for(pack, detail::named_shapes(list_entries(plain.root))));
+    Dict changes;
+    for (const NamedEntry& named : list_entries(renamed.root)) {
+      if (by_name_.contains(named.name)) {
+        throw Error(ErrorCode::unsupported, "transformers has no name for the tensor " + core::quote(named.name));
+      }
+      changes.items.emplace_back(Value::text(named.name), Value::tensor(changed(named)));
     }
+    out.root = Value::dict(std::move(changes));
     out.path = gguf_.path;
     out.metadata = {{"format", "pt"}};
     return out;
+  }
+
+  /// With the values that transformers computes with.
+  EntryPtr changed(const NamedEntry& named) const {
+    if (architecture_->shifted_norms && named.name.ends_with("norm.weight")) return detail::plus(*named.entry, -1);
+    if (!architecture_->chopped_positions || named.name != "embeddings.position_embeddings.weight") return named.entry;
+    return detail::with_zero_rows(*named.entry, spare_positions());
+  }
+
+  std::int64_t spare_positions() const {
+    if (!architecture_->chopped_positions) return 0;
+    const double pad = values_.number("tokenizer.ggml.padding_token_id").value_or(1);
+    if (pad >= 0 && pad < detail::kMostSparePositions) return static_cast<std::int64_t>(pad) + 1;
+    throw Error(ErrorCode::unsupported, "tokenizer.ggml.padding_token_id is " + core::python_float(pad) +
+                                            ", behind which RoBERTa's positions cannot begin");
   }
 
   bool has(const std::string& name) const { return by_name_.contains(name); }
@@ -165,9 +187,12 @@ class BackConverter {
       } else if (field.type == GgufValueType::f32) {
         json.raw(short_text(*values_.number(key)));
       } else {
-        json.value(static_cast<std::int64_t>(*values_.number(key)));
+        const std::int64_t spare = field.key == "context_length" ? spare_positions() : 0;
+        json.value(static_cast<std::int64_t>(*values_.number(key)) + spare);
       }
     }
+    if (architecture_->chopped_positions) json.key("pad_token_id").value(spare_positions() - 1);
+    if (architecture_->name == "gemma2") json.key("query_pre_attn_scalar").value(detail::gemma2_scale(numbers_));
     if (!written.contains("vocab_size")) json.key("vocab_size").value(rows_of("token_embd.weight"));
     if (has("token_types.weight")) json.key("type_vocab_size").value(rows_of("token_types.weight"));
   }

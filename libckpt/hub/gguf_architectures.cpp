@@ -16,6 +16,9 @@ constexpr std::string_view kPhi3Classes[] = {"Phi3ForCausalLM"};
 constexpr std::string_view kGpt2Classes[] = {"GPT2LMHeadModel"};
 constexpr std::string_view kGptNeoxClasses[] = {"GPTNeoXForCausalLM"};
 constexpr std::string_view kBertClasses[] = {"BertModel", "BertForMaskedLM"};
+constexpr std::string_view kDistilBertClasses[] = {"DistilBertModel", "DistilBertForMaskedLM"};
+constexpr std::string_view kRobertaClasses[] = {"RobertaModel", "RobertaForMaskedLM"};
+constexpr std::string_view kGemma2Classes[] = {"Gemma2ForCausalLM"};
 
 constexpr std::string_view kHeadDim = "hidden_size/num_attention_heads";
 
@@ -109,6 +112,27 @@ constexpr GgufField kBertFields[] = {
     kHeads,  {"attention.layer_norm_epsilon", Type::f32, "layer_norm_eps", "1e-12"},
 };
 
+constexpr GgufField kDistilBertFields[] = {
+    {"block_count", Type::u32, "n_layers"},         {"context_length", Type::u32, "max_position_embeddings", "512"},
+    {"embedding_length", Type::u32, "dim"},         {"feed_forward_length", Type::u32, "hidden_dim"},
+    {"attention.head_count", Type::u32, "n_heads"}, {"attention.layer_norm_epsilon", Type::f32, "", "1e-12"},
+};
+
+constexpr GgufField kGemma2Fields[] = {
+    {"context_length", Type::u32, "max_position_embeddings", "8192"},
+    kWidth,
+    kLayers,
+    kFeedForward,
+    kHeads,
+    {"attention.head_count_kv", Type::u32, "num_key_value_heads", "4"},
+    kRmsEpsilon,
+    {"attention.key_length", Type::u32, "head_dim", "256"},
+    {"attention.value_length", Type::u32, "head_dim", "256"},
+    {"attn_logit_softcapping", Type::f32, "attn_logit_softcapping", "50"},
+    {"final_logit_softcapping", Type::f32, "final_logit_softcapping", "30"},
+    {"attention.sliding_window", Type::u32, "sliding_window", "4096"},
+};
+
 constexpr GgufSetting kSilu[] = {{"hidden_act", "\"silu\""}};
 constexpr GgufSetting kQwen2Settings[] = {{"hidden_act", "\"silu\""}, {"use_sliding_window", "false"}};
 constexpr GgufSetting kGpt2Settings[] = {{"activation_function", "\"gelu_new\" \"gelu_pytorch_tanh\""},
@@ -117,6 +141,13 @@ constexpr GgufSetting kGpt2Settings[] = {{"activation_function", "\"gelu_new\" \
                                          {"add_cross_attention", "false"}};
 constexpr GgufSetting kGptNeoxSettings[] = {{"hidden_act", "\"gelu\" \"gelu_fast\" \"gelu_new\""}};
 constexpr GgufSetting kBertSettings[] = {{"hidden_act", "\"gelu\""}, {"position_embedding_type", "\"absolute\""}};
+
+constexpr GgufSetting kRobertaSettings[] = {
+    {"hidden_act", "\"gelu\""}, {"position_embedding_type", "\"absolute\""}, {"add_cross_attention", "false"}};
+constexpr GgufSetting kDistilBertSettings[] = {{"activation", "\"gelu\""}};
+constexpr GgufSetting kGemma2Settings[] = {{"hidden_activation", "\"gelu_pytorch_tanh\""},
+                                           {"attention_bias", "false"},
+                                           {"use_bidirectional_attention", "false"}};
 
 constexpr std::string_view kLlamaRules = R"(
 [about]
@@ -304,6 +335,55 @@ rename = [
 ]
 )";
 
+constexpr std::string_view kDistilBertRules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "embeddings.word_embeddings.weight"
+to_key = "token_embd.weight"
+
+[[rule]]
+rename = [
+  ["embeddings.word_embeddings.weight", "token_embd.weight"],
+  ["embeddings.position_embeddings.weight", "position_embd.weight"],
+  ["embeddings.LayerNorm.*", "token_embd_norm.*"],
+  ["transformer.layer.{#i}.attention.q_lin.*", "blk.{i}.attn_q.*"],
+  ["transformer.layer.{#i}.attention.k_lin.*", "blk.{i}.attn_k.*"],
+  ["transformer.layer.{#i}.attention.v_lin.*", "blk.{i}.attn_v.*"],
+  ["transformer.layer.{#i}.attention.out_lin.*", "blk.{i}.attn_output.*"],
+  ["transformer.layer.{#i}.sa_layer_norm.*", "blk.{i}.attn_output_norm.*"],
+  ["transformer.layer.{#i}.ffn.lin1.*", "blk.{i}.ffn_up.*"],
+  ["transformer.layer.{#i}.ffn.lin2.*", "blk.{i}.ffn_down.*"],
+  ["transformer.layer.{#i}.output_layer_norm.*", "blk.{i}.layer_output_norm.*"],
+]
+)";
+
+constexpr std::string_view kGemma2Rules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "model.embed_tokens.weight"
+to_key = "token_embd.weight"
+from_prefix = "model."
+
+[[rule]]
+rename = [
+  ["model.embed_tokens.weight", "token_embd.weight"],
+  ["model.norm.weight", "output_norm.weight"],
+  ["model.layers.{#i}.input_layernorm.weight", "blk.{i}.attn_norm.weight"],
+  ["model.layers.{#i}.self_attn.q_proj.weight", "blk.{i}.attn_q.weight"],
+  ["model.layers.{#i}.self_attn.k_proj.weight", "blk.{i}.attn_k.weight"],
+  ["model.layers.{#i}.self_attn.v_proj.weight", "blk.{i}.attn_v.weight"],
+  ["model.layers.{#i}.self_attn.o_proj.weight", "blk.{i}.attn_output.weight"],
+  ["model.layers.{#i}.post_attention_layernorm.weight", "blk.{i}.post_attention_norm.weight"],
+  ["model.layers.{#i}.pre_feedforward_layernorm.weight", "blk.{i}.ffn_norm.weight"],
+  ["model.layers.{#i}.post_feedforward_layernorm.weight", "blk.{i}.post_ffw_norm.weight"],
+  ["model.layers.{#i}.mlp.gate_proj.weight", "blk.{i}.ffn_gate.weight"],
+  ["model.layers.{#i}.mlp.up_proj.weight", "blk.{i}.ffn_up.weight"],
+  ["model.layers.{#i}.mlp.down_proj.weight", "blk.{i}.ffn_down.weight"],
+]
+)";
+
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama",
      .model_type = "llama",
@@ -367,6 +447,38 @@ constexpr GgufArchitecture kArchitectures[] = {
      .old_prefix = "bert.",
      .tied = true,
      .has_head = false},
+    {.name = "bert",
+     .model_type = "distilbert",
+     .classes = kDistilBertClasses,
+     .fields = kDistilBertFields,
+     .settings = kDistilBertSettings,
+     .rules = kDistilBertRules,
+     .left_out = "vocab_*",
+     .old_prefix = "distilbert.",
+     .tied = true,
+     .has_head = false},
+    {.name = "bert",
+     .model_type = "roberta",
+     .classes = kRobertaClasses,
+     .fields = kBertFields,
+     .settings = kRobertaSettings,
+     .rules = kBertRules,
+     .left_out = "embeddings.position_ids pooler.* lm_head.*",
+     .old_prefix = "roberta.",
+     .chopped_positions = true,
+     .tied = true,
+     .has_head = false},
+    {.name = "gemma2",
+     .model_type = "gemma2",
+     .classes = kGemma2Classes,
+     .fields = kGemma2Fields,
+     .settings = kGemma2Settings,
+     .rules = kGemma2Rules,
+     .left_out = "*.rotary_emb.inv_freq lm_head.weight",
+     .spare_biases = "*_proj.bias",
+     .shifted_norms = true,
+     .tied = true,
+     .sentence_pieces = true},
 };
 
 }  // namespace
@@ -387,6 +499,11 @@ const GgufArchitecture* find_gguf_architecture(std::string_view name) {
     if (known.name == name) return &known;
   }
   return nullptr;
+}
+
+const GgufArchitecture* find_gguf_architecture(std::string_view name, std::string_view tokenizer, bool token_types) {
+  if (name != "bert") return find_gguf_architecture(name);
+  return find_gguf_class(tokenizer == "gpt2" ? "RobertaModel" : token_types ? "BertModel" : "DistilBertModel");
 }
 
 }  // namespace ckpt::detail

@@ -42,15 +42,19 @@ struct GgufArchitecture {
   std::string_view turns = {};       ///< rules behind the others
   /// Globs of biases that the model does not have, and that GPTQ's files have as zeros for each of their layers.
   std::string_view spare_biases = {};
-  bool tied = false;             ///< tie_word_embeddings where config.json lacks it
-  bool has_head = true;          ///< has output.weight unless it is tied
-  bool sentence_pieces = false;  ///< tokenizer.model comes before tokenizer.json
+  bool shifted_norms = false;      ///< transformers multiplies with norm weights + 1
+  bool chopped_positions = false;  ///< llama.cpp has no rows for positions up to pad_token_id
+  bool tied = false;               ///< tie_word_embeddings where config.json lacks it
+  bool has_head = true;            ///< has output.weight unless it is tied
+  bool sentence_pieces = false;    ///< tokenizer.model comes before tokenizer.json
 };
 
 std::span<const GgufArchitecture> gguf_architectures();
 /// By a class of transformers, such as "LlamaForCausalLM". Null when it is none of these.
 const GgufArchitecture* find_gguf_class(std::string_view hub_class);
-/// By general.architecture.
+/// By general.architecture: the first of several models that are one architecture of llama.cpp.
 const GgufArchitecture* find_gguf_architecture(std::string_view name);
+/// Of those the one that a file holds, by its tokenizer.ggml.model and whether it has a table of token types.
+const GgufArchitecture* find_gguf_architecture(std::string_view name, std::string_view tokenizer, bool token_types);
 
 }  // namespace ckpt::detail

@@ -303,9 +303,13 @@ void add_byte_level(GgufValues& values, const TokenizerFiles& files, std::int64_
   add_specials(values, files, std::nullopt);
 }
 
-void add_word_pieces(GgufValues& values, const TokenizerFiles& files, std::int64_t vocab_size) {
+void add_token_types(GgufValues& values, const TokenizerFiles& files) {
   std::optional<double> kinds = files.config ? files.config->number("type_vocab_size") : std::nullopt;
   values.add_u32("tokenizer.ggml.token_type_count", kinds.value_or(1));
+}
+
+void add_word_pieces(GgufValues& values, const TokenizerFiles& files, std::int64_t vocab_size) {
+  add_token_types(values, files);
   Tokens tokens = plain_tokens(files, vocab_size);
   for (Token& token : tokens) {
     if (token.type == TokenType::control) continue;
@@ -328,6 +332,7 @@ void add_scored(GgufValues& values, const TokenizerFiles& files, const Tokens& t
 void add_tokenizer(GgufValues& values, const TokenizerFiles& files, const GgufArchitecture& architecture,
                    std::int64_t vocab_size, std::vector<std::string>& notes) {
   const bool llama = architecture.name == "llama";
+  if (architecture.name == "gemma2") values.add_flag("tokenizer.ggml.add_space_prefix", false);
   std::optional<JsonView> space =
       llama && files.settings ? member(files.settings->root(), "add_prefix_space") : std::nullopt;
   if (space && space->is(Kind::boolean)) values.add_flag("tokenizer.ggml.add_space_prefix", space->as_boolean());
@@ -340,6 +345,7 @@ void add_tokenizer(GgufValues& values, const TokenizerFiles& files, const GgufAr
     add_scored(values, files, byte_fallback_tokens(files, vocab_size));
   } else if (type == "BPE") {
     add_byte_level(values, files, vocab_size, notes);
+    if (architecture.name == "bert") add_token_types(values, files);
   } else {
     values.add_text("tokenizer.ggml.model", "none");
     notes.push_back(files.tokenizer ? "tokenizer.json is of type " + core::quote(type) +

@@ -120,6 +120,11 @@ void require_complete(const std::vector<NamedEntry>& entries, const ModelNumbers
                                     " layers, and there are tensors of " + std::to_string(layers.size()));
 }
 
+std::int64_t gemma2_scale(const ModelNumbers& numbers) {
+  constexpr std::int64_t kLayersOf27B = 46;
+  return numbers.layers == kLayersOf27B ? numbers.width / numbers.heads : numbers.head_dim;
+}
+
 std::vector<float> llama3_rope_factors(const RopeScaling& scaling, std::int64_t head_dim) {
   std::vector<float> factors;
   const double low_wave = scaling.context / scaling.low;

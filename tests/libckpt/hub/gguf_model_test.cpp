@@ -137,6 +137,58 @@ TEST_F(GgufModel, NamesWhatLlamaCppHasNoPlaceFor) {
   EXPECT_THAT(fault(tensors()), HasSubstr("'quantization_config' says that the weights are quantized"));
 }
 
+class GgufGemma : public GgufModel {
+ protected:
+  void config(const std::string& more) const {
+    write("config.json", R"({"architectures": ["Gemma2ForCausalLM"], "hidden_size": 4, "intermediate_size": 2,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 4, "vocab_size": 3)" +
+                             more + "}");
+  }
+  static std::vector<std::pair<std::string, ckpt::Value>> gemma() {
+    auto out = tensors();
+    out.emplace_back("model.layers.0.pre_feedforward_layernorm.weight", tensor({0.5, 0, -1, 2}));
+    out.emplace_back("model.layers.0.post_feedforward_layernorm.weight", tensor({1, 1, 1, 1}));
+    return out;
+  }
+};
+
+TEST_F(GgufGemma, AddsOneToNormsAndTakesItAwayAgain) {
+  config("");
+  const Checkpoint made = model(gemma());
+  EXPECT_EQ(report_.architecture, "gemma2");
+  EXPECT_THAT(values(made, "blk.0.ffn_norm.weight"), ElementsAre(1.5, 1, 0, 3));
+  EXPECT_THAT(made.metadata, Contains(Pair("gemma2.attn_logit_softcapping", "50.0")));
+  ckpt::save(made, dir_.path() / "m.gguf");
+  const ckpt::HubModel back = ckpt::from_gguf_model(ckpt::open(dir_.path() / "m.gguf"));
+  EXPECT_THAT(values(back.weights, "model.layers.0.pre_feedforward_layernorm.weight"), ElementsAre(0.5, 0, -1, 2));
+  EXPECT_THAT(std::string(core::as_text(back.files[0].second)), HasSubstr("\"query_pre_attn_scalar\": 4"));
+}
+
+TEST_F(GgufGemma, NamesWhatLlamaCppComputesOtherwise) {
+  config(R"(, "attn_logit_softcapping": null)");
+  EXPECT_THAT(fault(gemma()), HasSubstr("'attn_logit_softcapping' is null; llama.cpp computes gemma2 models with one"));
+  config(R"(, "query_pre_attn_scalar": 16)");
+  EXPECT_THAT(fault(gemma()), HasSubstr("'query_pre_attn_scalar' is 16.0; llama.cpp computes such a gemma2 model with 4.0"));
+  config(R"(, "rope_theta": 1000000)");
+  EXPECT_THAT(fault(gemma()), HasSubstr("'rope_theta' is 1000000.0"));
+  config(R"(, "layer_types": ["full_attention"])");
+  EXPECT_THAT(fault(gemma()), HasSubstr("'layer_types' does not begin with"));
+  config(R"(, "tie_word_embeddings": false)");
+  EXPECT_THAT(fault(gemma()), HasSubstr("'tie_word_embeddings' is false"));
+  config(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2})");
+  EXPECT_THAT(fault(gemma()), HasSubstr("'rope_type' is 'linear', which is not written for gemma2 models"));
+}
+
+TEST_F(GgufModel, PositionsOfRobertaBeginBehindThoseThatItLacks) {
+  write("config.json", R"({"architectures": ["RobertaModel"], "hidden_size": 4, "intermediate_size": 2,
+      "num_hidden_layers": 1, "num_attention_heads": 1, "pad_token_id": 1, "max_position_embeddings": 3})");
+  EXPECT_THAT(fault({{"embeddings.position_embeddings.weight", matrix(2, 4)}}),
+              HasSubstr("has the shape [2, 4], and the first 2 rows of it are for no position"));
+  write("config.json", R"({"architectures": ["RobertaModel"], "hidden_size": 4, "intermediate_size": 2,
+      "num_hidden_layers": 1, "num_attention_heads": 1, "pad_token_id": 4000000000})");
+  EXPECT_THAT(fault({{"embeddings.position_embeddings.weight", matrix(2, 4)}}), HasSubstr("'pad_token_id' is"));
+}
+
 TEST_F(GgufModel, HasMatricesOfTheWidthThatTheConfigSays) {
   auto turned = tensors();
   for (auto& [name, value] : turned) {

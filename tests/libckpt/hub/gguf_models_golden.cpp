@@ -3,6 +3,7 @@
 // with 77 without the data.
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -74,17 +75,50 @@ core::ByteVector as_f32(const ckpt::Entry& entry) {
   return out;
 }
 
+/// Of Gemma 2 the converter adds one to norms, in f16 where they are f16.
+bool is_rounded(const ckpt::Entry& was, const ckpt::Entry& entry) {
+  if (was.dtype != core::DType::f16) return false;
+  const core::ByteVector a = as_f32(was), b = as_f32(entry);
+  for (std::size_t i = 0; i < a.size(); i += sizeof(float)) {
+    const float sum = core::load_le<float>(a.data() + i) + 1, back = core::load_le<float>(b.data() + i) + 1;
+    if (std::fabs(sum - back) > std::ldexp(std::fabs(sum), -11)) return false;
+  }
+  return a.size() == b.size();
+}
+
+/// But for the first rows, which are zeros in `entry`: RoBERTa has no such positions, and llama.cpp no rows for them.
+bool same_rows(const ckpt::Entry& was, const ckpt::Entry& entry, std::int64_t first) {
+  const core::ByteVector a = as_f32(was), b = as_f32(entry);
+  const auto skipped = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first * was.shape[1]) * sizeof(float));
+  const bool zeros = std::all_of(b.begin(), b.begin() + skipped, [](std::byte byte) { return byte == std::byte{0}; });
+  return zeros && std::equal(a.begin() + skipped, a.end(), b.begin() + skipped, b.end());
+}
+
+/// As it is called in the file of a model without a head.
+std::string plain_name(std::string name) {
+  for (std::string_view prefix : {"distilbert.", "roberta."}) {
+    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  }
+  return name;
+}
+
 /// Norms and biases come back as f32, which holds what they were.
 void check_back(test::GoldenRun& run, const std::string& id, const ckpt::Checkpoint& gguf, const fs::path& folder) {
   const ckpt::HubModel model = ckpt::from_gguf_model(gguf);
   std::map<std::string, ckpt::EntryPtr> back;
   for (const ckpt::NamedEntry& named : ckpt::list_entries(model.weights.root)) back[named.name] = named.entry;
   for (const ckpt::NamedEntry& named : ckpt::list_entries(ckpt::open(folder).root)) {
-    if (named.name.starts_with("pooler.")) continue;
-    const ckpt::EntryPtr& entry = back[named.name];
-    const bool same = entry != nullptr && entry->shape == named.entry->shape && as_f32(*entry) == as_f32(*named.entry);
-    run.check(id + "/back/" + named.name, same, entry == nullptr ? "missing" : "has other values");
-    back.erase(named.name);
+    const std::string name = plain_name(named.name);
+    if (name.starts_with("pooler.") || name.starts_with("vocab_")) continue;
+    const ckpt::EntryPtr& entry = back[name];
+    const bool fits = entry != nullptr && entry->shape == named.entry->shape;
+    const bool shifted = id.starts_with("gemma2") && name.ends_with("norm.weight");
+    const bool zeros = id.starts_with("roberta") && name == "embeddings.position_embeddings.weight";
+    const bool same =
+        fits && (as_f32(*entry) == as_f32(*named.entry) || (shifted && is_rounded(*named.entry, *entry)) ||
+                 (zeros && same_rows(*named.entry, *entry, 2)));
+    run.check(id + "/back/" + name, same, entry == nullptr ? "missing" : "has other values");
+    back.erase(name);
   }
   for (const auto& [name, entry] : back) run.fail(id + "/back/" + name, "is new");
 }

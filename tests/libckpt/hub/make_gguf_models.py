@@ -28,11 +28,11 @@ VOCAB = 352
 TEXT = pathlib.Path(__file__).read_text()
 
 
-def byte_level(pattern, specials, first=None, normalizer=None, template=None):
-    """A byte-level BPE tokenizer of 256 bytes, eight merges and specials."""
+def byte_level(pattern, specials, first=None, normalizer=None, template=None, front=()):
+    """A byte-level BPE tokenizer of 256 bytes, eight merges and specials; `front` are tokens before all others."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("a", "n"), ("an", "d"), ("Ġ", "and"), ("e", "r")]
-    vocab = {letter: i for i, letter in enumerate(letters)}
+    vocab = {letter: i for i, letter in enumerate([*front, *letters])}
     for a, b in merges:
         vocab[a + b] = len(vocab)
     tok = Tokenizer(models.BPE(vocab=vocab, merges=merges, ignore_merges=bool(first)))
@@ -177,8 +177,47 @@ def bert(folder):
         max_position_embeddings=32)), "bert-bge", torch.float32
 
 
+def gemma2(folder):
+    sentence_pieces(folder, {"chat_template": "{{ messages[0]['content'] }}"}, extra=["<pad>", "<start_of_turn>", "<unused0>"])
+    config = transformers.Gemma2Config(**{**llama_sizes(head_dim=16), "vocab_size": VOCAB + 32}, sliding_window=64,
+                                       query_pre_attn_scalar=16, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    return transformers.Gemma2ForCausalLM(config), "default", torch.bfloat16
+
+
+def gemma2_half(folder):
+    """Whose norms are summed in f16, and whose soft caps and window are others."""
+    sentence_pieces(folder, {"add_bos_token": False})
+    config = transformers.Gemma2Config(**llama_sizes(head_dim=8), sliding_window=16, query_pre_attn_scalar=8,
+                                       attn_logit_softcapping=20.0, final_logit_softcapping=10.0, bos_token_id=1,
+                                       eos_token_id=2, pad_token_id=0)
+    return transformers.Gemma2ForCausalLM(config), "default", torch.float16
+
+
+def distilbert(folder, make=transformers.DistilBertModel):
+    size = word_pieces(folder)
+    return make(transformers.DistilBertConfig(
+        vocab_size=size, dim=32, hidden_dim=64, n_layers=2, n_heads=4, max_position_embeddings=32)), "bert-bge", torch.float32
+
+
+def distilbert_masked(folder):
+    return distilbert(folder, transformers.DistilBertForMaskedLM)
+
+
+def roberta(folder):
+    front = ["<s>", "<pad>", "</s>", "<unk>"]  # positions begin behind the number of <pad>
+    tok = byte_level(None, [*front, "<mask>"], front=front)
+    tok.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    save_fast(folder, tok, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>", cls_token="<s>",
+              sep_token="</s>", mask_token="<mask>")
+    return transformers.RobertaModel(transformers.RobertaConfig(
+        vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=34, type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0,
+        eos_token_id=2, pad_token_id=1)), "gpt-2", torch.float32
+
+
 CASES = {"llama2": llama2, "llama3": llama3, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3,
-         "gpt2": gpt2, "gptneox": gptneox, "bert": bert}
+         "gpt2": gpt2, "gptneox": gptneox, "bert": bert, "gemma2": gemma2, "gemma2_half": gemma2_half,
+         "distilbert": distilbert, "distilbert_masked": distilbert_masked, "roberta": roberta}
 
 
 def converted(conversion, folder, pre, out, kind):
