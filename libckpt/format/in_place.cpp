@@ -1,5 +1,6 @@
 #include "libckpt/format/in_place.h"
 
+#include "libckpt/format/dcp/parts_file.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/safetensors/present_files.h"
@@ -101,6 +102,8 @@ std::uint64_t undo_edit(const std::filesystem::path& path) {
   if (is_set_edit(path)) return undo_set_edit(path);
   std::uint64_t put_back = detail::may_be_head(path.filename().string()) ? settle_set(path) : 0;
   if (put_back > 0) return put_back;
+  // The edit replaced it as well: programs that read these folders know no journals.
+  if (path.filename() == detail::kDcpMetadata) return undo_by_replacing(path);
   EditJournal journal(path);
   std::optional<FileEdit> cut = journal.can_undo() ? std::nullopt : cut_appended(path);
   if (!cut || !EditJournal::can_record(*cut)) return journal.undo();

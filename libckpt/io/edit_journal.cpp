@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libckpt/io/atomic_file.h"
 #include "libckpt/io/edit_record.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/hidden_names.h"
@@ -213,18 +214,23 @@ struct EditJournal::Impl {
     return detail::find_undo(folder(), target.name, status_of_target(file.get()).st_uid);
   }
 
-  std::uint64_t undo() {
-    if (put_back > 0) return put_back;
+  /// The last edit, when the file is as it left it. Errors: those of EditJournal::undo().
+  FileEdit last_edit() const {
     detail::FoundUndo found = find();
     if (found.error != 0)
       throw_errno(found.error, "cannot read the record of its last edit, " + core::quote(found.path));
     if (found.parts.size() != 1) {
       throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
     }
-    FileEdit& last = found.parts.front().record.edit;
     if (!detail::is_as_left(file.get(), found.parts.front())) {
       throw Error(ErrorCode::io, "the file was changed after its last edit in place, which therefore cannot be undone");
     }
+    return std::move(found.parts.front().record.edit);
+  }
+
+  std::uint64_t undo() {
+    if (put_back > 0) return put_back;
+    FileEdit last = last_edit();
     std::uint64_t bytes = last.length();
     apply(detail::reversed(std::move(last)));
     return bytes;
@@ -287,6 +293,28 @@ UndoKept keep_undo_of_replaced(const std::filesystem::path& path, FileEdit edit)
       throw Error(ErrorCode::io, "the file was changed by another program right after it was written");
     }
     return keep_undo_of(replaced.folder(), replaced.target.name, replaced.file.get(), {.edit = std::move(edit)});
+  });
+}
+
+std::uint64_t undo_by_replacing(const std::filesystem::path& path) {
+  std::uint64_t put_back = EditJournal(path).impl_->put_back;
+  if (put_back > 0) return put_back;
+  AtomicFile before(path);  // from here on nobody else writes it
+  return core::with_context(path.string(), [&] {
+    EditJournal::Impl edited(path);
+    edited.file = open_target(edited.folder(), edited.target.name);
+    if (!edited.file) throw_errno(errno, "cannot open it");
+    FileEdit last = edited.last_edit();
+    core::ByteVector now(last.new_size);
+    now.resize(detail::read_at(edited.file.get(), 0, now).size());
+    before.write(detail::version_of(now, last, detail::Version::before));
+    before.commit();
+    std::uint64_t bytes = last.length();
+    try {
+      keep_undo_of_replaced(path, detail::reversed(std::move(last)));
+    } catch (const Error&) {  // it is undone, whether that can be taken back or not
+    }
+    return bytes;
   });
 }
 

@@ -96,14 +96,19 @@ class EditJournal {
 
  private:
   friend UndoKept keep_undo_of_replaced(const std::filesystem::path& path, FileEdit edit);
+  friend std::uint64_t undo_by_replacing(const std::filesystem::path& path);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
 /// For a file that was just replaced as a whole, in one step: keeps what undo() takes that back from, which then is an
-/// edit in place. `edit` tells both versions. Errors: Error(io) for another writer, and where the file is not the new
-/// version any more. REQUIRES: EditJournal::can_record() it.
+/// edit in place, or undo_by_replacing(). `edit` tells both versions. Errors: Error(io) for another writer, and where
+/// the file is not the new version any more. REQUIRES: EditJournal::can_record() it.
 UndoKept keep_undo_of_replaced(const std::filesystem::path& path, FileEdit edit);
+
+/// As EditJournal::undo(), for a file that programs read which know no records: the version before is written beside it
+/// and takes its place in one step. Errors: those of EditJournal::undo() and of AtomicFile.
+std::uint64_t undo_by_replacing(const std::filesystem::path& path);
 
 namespace detail {
 

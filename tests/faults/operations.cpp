@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/format/in_place.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
@@ -316,6 +317,60 @@ void add_shard_sets(List& list) {
       {"rename", "-q", "--in-place", "--glob", "module.block_3.weight=module.block_3.kernel", kIndex});
 }
 
+/// Gives a file the bytes, in one step.
+Act write_whole(const std::string& name, const std::string& bytes) {
+  return [=](const fs::path& folder) {
+    ckpt::AtomicFile file(folder / name);
+    file.write(core::as_bytes(bytes));
+    file.commit();
+  };
+}
+
+/// As many files as a rank of PyTorch leaves, in the folder itself.
+void save_distributed(const fs::path& folder) {
+  ckpt::SaveOptions options = save_options();
+  options.format = "dcp";
+  options.shards = 2;
+  ckpt::save(sample_model(1), folder / "run.dcp", options);
+  for (const auto& file : fs::directory_iterator(folder / "run.dcp")) {
+    fs::rename(file.path(), folder / file.path().filename());
+  }
+  fs::remove(folder / "run.dcp");
+}
+
+/// Edits that replace `.metadata` alone, and what takes them back: PyTorch reads the folder, and knows no journals.
+void add_distributed(List& list) {
+  const std::string head = ".metadata";
+  write_folder(list.scratch(), {});
+  save_distributed(list.scratch());
+  const std::string old = read_file(list.scratch() / head);
+  edit(head, rename_blocks)(list.scratch());
+  const std::string fresh = read_file(list.scratch() / head);
+  edit(head, strip)(list.scratch());
+  const Act next = write_whole(head, read_file(list.scratch() / head));
+  list.add({.group = "edit a distributed checkpoint",
+            .name = "rename --in-place of a distributed checkpoint",
+            .head = head,
+            .for_others = true,
+            .run = edit(head, rename_blocks),
+            .next = next,
+            .command = {"rename", "-q", "--in-place", "--rules", "rules.toml", "."},
+            .quick = true},
+           {save_distributed, [](const fs::path& folder) { write_file(folder / "rules.toml", kRules); }});
+  list.add({.group = "undo",
+            .name = "undo of an edit of a distributed checkpoint",
+            .head = head,
+            .for_others = true,
+            .run =
+                [=](const fs::path& folder) {
+                  ckpt::keep_undo_of_replaced(folder / head, difference(old, fresh));
+                  ckpt::undo_edit(folder / head);
+                },
+            .next = next,
+            .quick = true},
+           {save_distributed, edit(head, rename_blocks)});
+}
+
 void add_publishing(List& list) {
   Act training = [](const fs::path& folder) { ckpt::save(training_file(1), folder / "last.pth", save_options()); };
   list.add(
@@ -495,6 +550,7 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_recovery(list, "net.safetensors", "undo of an interrupted edit");
   add_recovery(list, "net.pth", "undo of an interrupted append");
   add_shard_sets(list);
+  add_distributed(list);
   add_publishing(list);
   add_collections(list);
   add_shared_steps(list);

@@ -26,6 +26,7 @@ struct Operation {
   bool several = false;   ///< the head names further files
   bool removes = false;  ///< files of `before` go one by one: while it runs each of them may be there still, and a head
                          ///< that is not whole, beside all of them
+  bool for_others = false;  ///< programs that know no journals read the head: it is old or new before any recovery
   Act run;
   Act next;                               ///< the next save of the same name
   std::vector<std::string> command = {};  ///< words of the tool that do the same in the folder; empty: none does

@@ -87,7 +87,7 @@ Judge::Judge(const Operation& operation, fs::path scratch) : operation_(operatio
 
 Folder Judge::settled(const Folder& state, std::string& wrong) const {
   bool pending = std::ranges::any_of(state, [](const auto& file) { return ckpt::detail::is_journal_name(file.first); });
-  if (!pending) return state;
+  if (!pending || operation_.for_others) return state;
   write_folder(scratch_, state);
   std::string before = meaning_of(scratch_ / operation_.head);
   try {
