@@ -3,6 +3,7 @@
 // Use: core::distributed::init_process_group(); core::distributed::DistributedDataParallel model(net);
 
 #include "libcore/dist/collectives.h"
+#include "libcore/dist/comm_hooks.h"
 #include "libcore/dist/distributed_data_parallel.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/launch.h"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/dist/comm_hooks.h"
 #include "libcore/dist/process_group.h"
 #include "libcore/dist/reducer.h"
 #include "libcore/module/module.h"
@@ -127,6 +128,10 @@ class DistributedDataParallel : public ModuleOf<DistributedDataParallel<M>> {
   const M& module() const { return *module_; }
   const ReducerStats& stats() const { return core_->reducer().stats(); }
   std::int64_t bucket_bytes_cap() const { return core_->bucket_bytes_cap(); }
+
+  /// From the next backward on, what the hook makes of a bucket of gradients is what every parameter gets
+  /// (comm_hooks.h). Errors: "register_comm_hook or register_builtin_comm_hook can only be called once."
+  void register_comm_hook(CommHook hook) { core_->reducer().set_hook(std::move(hook)); }
 
   /// While it lives, backward gathers gradients in this process; the first backward of a forward outside sums them.
   class [[nodiscard]] NoSync {

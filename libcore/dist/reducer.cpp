@@ -284,7 +284,16 @@ void Reducer::mark_ready(std::size_t index) {
   start_ready_buckets();
 }
 
+void Reducer::set_hook(CommHook hook) {
+  if (hook == nullptr) throw Error(ErrorCode::type, "Communication hook must be callable.");
+  if (hook_ != nullptr) {
+    core::detail::fail("register_comm_hook or register_builtin_comm_hook can only be called once.");
+  }
+  hook_ = std::move(hook);
+}
+
 double Reducer::divisor() {
+  if (hook_ != nullptr) return 1;
   if (divisor_) return *divisor_;
   double ranks = options_.group->size();
   if (divisor_work_) {
@@ -323,12 +332,34 @@ void Reducer::start_ready_buckets() {
 
 void Reducer::start_bucket(std::size_t number) {
   ++reduced_;
+  if (hook_ != nullptr) return start_hook(number);
   if (options_.group->size() == 1) return;
   Bucket& bucket = buckets_[number];
   bucket.work = all_reduce(
       bucket.contents, {.group = options_.group,
                         .async_op = true,
                         .label = "bucket " + std::to_string(number + 1) + " of " + std::to_string(buckets_.size())});
+}
+
+void Reducer::start_hook(std::size_t number) {
+  Bucket& bucket = buckets_[number];
+  std::vector<Tensor> params;
+  for (const std::int64_t index : bucket.params) params.push_back(params_[static_cast<std::size_t>(index)].second);
+  GradBucket given(number, buckets_.size(), bucket.contents, bucket.views, std::move(params));
+  bucket.given = hook_(given);
+}
+
+void Reducer::take_from_hook(Bucket& bucket) const {
+  if (!bucket.given) return;
+  const Tensor result = std::exchange(bucket.given, std::nullopt)->wait();
+  if (!result.defined() || result.dtype() != bucket.contents.dtype() || result.numel() != bucket.contents.numel()) {
+    core::detail::fail("a communication hook gave back " +
+                       (result.defined() ? std::string(core::name(result.dtype())) + " " + to_list(result.sizes())
+                                         : std::string("no tensor")) +
+                       " for a bucket of " + std::string(core::name(bucket.contents.dtype())) + " " +
+                       to_list(bucket.contents.sizes()));
+  }
+  if (result.raw_data() != bucket.contents.raw_data()) bucket.contents.copy_(result.reshape({result.numel()}));
 }
 
 void Reducer::start_used_map() {
@@ -343,6 +374,7 @@ void Reducer::finish() {
   must_finish_ = false;
   for (Bucket& bucket : buckets_) {
     bucket.work.wait();
+    take_from_hook(bucket);
     finish_bucket(bucket);
   }
   if (!std::exchange(used_is_summed_, true)) used_work_.wait();
@@ -384,6 +416,7 @@ void Reducer::join_backward() {
     works.push_back(buckets_[i].work);
   }
   for (const Work& work : works) work.wait();
+  for (Bucket& bucket : buckets_) take_from_hook(bucket);
   if (options_.find_unused) {
     used_here_.assign(params_.size(), false);
     start_used_map();

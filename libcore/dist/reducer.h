@@ -14,6 +14,7 @@
 
 #include "libcore/dist/buckets.h"
 #include "libcore/dist/collectives.h"
+#include "libcore/dist/comm_hooks.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::distributed {
@@ -46,6 +47,8 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
+  /// What is done with a bucket in the place of the mean. Errors: a second one.
+  void set_hook(CommHook hook);
   /// At the start of a forward whose gradients will be summed.
   void prepare_forward();
   /// Once, after the first backward: buckets in the order in which gradients became ready. False: not now.
@@ -68,6 +71,7 @@ class Reducer {
     std::vector<Tensor> views;  // of each parameter
     std::size_t pending = 0;
     Work work;
+    std::optional<CommFuture> given;  // by the hook
   };
   struct Place {
     std::size_t bucket = 0;
@@ -86,6 +90,8 @@ class Reducer {
   void fill_bucket(std::size_t index);
   void start_ready_buckets();
   void start_bucket(std::size_t number);
+  void start_hook(std::size_t number);
+  void take_from_hook(Bucket& bucket) const;
   void start_used_map();
   void finish();
   void finish_bucket(Bucket& bucket);
@@ -99,6 +105,7 @@ class Reducer {
   std::vector<std::pair<std::string, Tensor>> params_;
   ReducerOptions options_;
   std::vector<std::int64_t> hooks_;
+  CommHook hook_;
   std::vector<Bucket> buckets_;
   std::vector<Place> places_;  // of each parameter
   std::mutex mutex_;
