@@ -9,7 +9,7 @@
 namespace ckpt::detail {
 
 /// Both sides must agree: a helper of another version is refused.
-inline constexpr std::uint32_t kHelperProtocol = 6;
+inline constexpr std::uint32_t kHelperProtocol = 7;
 
 /// A tag (1 byte), the length of the content (4 bytes), the content.
 inline constexpr std::size_t kFrameHead = 5;
@@ -100,16 +100,19 @@ enum HelperExit : int {
 // A dataset: how many links of its path are those of the one before, how many more follow, these; DescribedKind (1
 // byte). Then for a link the path of the other dataset, links joined with "/". For others: name of the dtype; number of
 // dimensions, these; offset from the end of the user block; bytes (kDescribedRaw), or: sizes of a chunk, shuffle (1
-// byte), DescribedFilter (1 byte), its level, number of chunks, bytes of each (kDescribedPacked); attributes.
+// byte), DescribedFilter (1 byte), its level, number of chunks, bytes of each (kDescribedPacked); attributes. A virtual
+// one has, in place of offset and bytes, the number of its pieces and of each the file, the path of the dataset in it,
+// where it begins in this one and how large it is in every dimension.
 
 enum DescribeFlag : std::uint8_t {
   kDescribeInOrder = 1,  ///< links are listed in the order in which they come here
 };
 
 enum DescribedKind : std::uint8_t {
-  kDescribedLink = 0,    ///< a hard link to a dataset that came before
-  kDescribedRaw = 1,     ///< bytes as they are, one behind the other
-  kDescribedPacked = 2,  ///< packed chunks, one behind the other
+  kDescribedLink = 0,     ///< a hard link to a dataset that came before
+  kDescribedRaw = 1,      ///< bytes as they are, one behind the other
+  kDescribedPacked = 2,   ///< packed chunks, one behind the other
+  kDescribedVirtual = 3,  ///< made of whole datasets of other files
 };
 
 /// The codec fast (libckpt/io/float_planes.h) as a filter: of the numbers that HDF5 leaves to programs' own use.

@@ -7,6 +7,7 @@
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/tree_order.h"
 #include "libckpt/format/hdf5_foreign/user_block.h"
+#include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/hdf5/dataset_source.h"
 #include "libckpt/hdf5/tensor_type.h"
 #include "libckpt/io/json.h"
@@ -95,9 +96,21 @@ class TreeReader {
       if (!dataset.outside.empty()) found.push_back(core::quote(path_text(placed)) + " is " + dataset.outside);
     }
     if (found.empty()) return;
+    refuse_view_of_parts();
     std::string text = "content outside the file, which is never opened: " + some_of(found);
     if (!options_.lenient) throw Error(ErrorCode::refused, "the file refers to " + text);
     if (options_.report != nullptr) options_.report->relaxations.push_back("left out " + text);
+  }
+
+  /// What virtual_file.h writes. Its datasets would read as NaN or zeros where a part is missing, so it is never taken
+  /// for the checkpoint.
+  void refuse_view_of_parts() const {
+    std::optional<std::string> parts = text_of(tree_->objects[0].attributes, kVirtualOf);
+    if (!parts || options_.lenient) return;
+    throw Error(ErrorCode::refused,
+                "it is a view of the checkpoint in the folder " + core::quote(core::printable(*parts)) +
+                    " and has no values of its own, so that a part missing there would read as NaN or zeros; open that "
+                    "folder itself");
   }
 
   void make_entries() {

@@ -101,19 +101,36 @@ class DescriptionWriter {
       out_.push_back(std::byte{kDescribedLink});
       return put_text(out_, core::join(*plan.same_as, "/"));
     }
-    bool packed = plan.payload->codec != NativeCodec::raw;
+    bool packed = plan.payload != nullptr && plan.payload->codec != NativeCodec::raw;
     Hdf5Form form = hdf5_form(plan.entry->dtype, plan.entry->shape);
-    out_.push_back(static_cast<std::byte>(packed ? kDescribedPacked : kDescribedRaw));
+    DescribedKind kind = plan.pieces != nullptr ? kDescribedVirtual : packed ? kDescribedPacked : kDescribedRaw;
+    out_.push_back(static_cast<std::byte>(kind));
     put_text(out_, core::name(plan.entry->dtype));
     put_count(out_, form.dims.size());
-    for (std::uint64_t size : form.dims) put_count(out_, size);
-    if (packed) {
+    put_sizes(form.dims);
+    if (plan.pieces != nullptr) {
+      put_pieces(*plan.pieces);
+    } else if (packed) {
       put_packed(*plan.payload, form);
     } else {
       put_count(out_, plan.payload->offset + plan.offset);
       put_count(out_, plan.entry->byte_size());
     }
     attributes_of(plan, form).append_to(out_);
+  }
+
+  void put_sizes(const std::vector<std::uint64_t>& sizes) {
+    for (std::uint64_t size : sizes) put_count(out_, size);
+  }
+
+  void put_pieces(const std::vector<VirtualPiece>& pieces) {
+    put_count(out_, pieces.size());
+    for (const VirtualPiece& piece : pieces) {
+      put_text(out_, piece.file);
+      put_text(out_, piece.dataset);
+      put_sizes(piece.offsets);
+      put_sizes(piece.sizes);
+    }
   }
 
   void put_path(const Hdf5Path& path) {
@@ -127,7 +144,7 @@ class DescriptionWriter {
 
   void put_packed(const Payload& payload, const Hdf5Form& form) {
     put_count(out_, payload.offset);
-    for (std::uint64_t size : chunk_dims(form.dims, form.width, payload.chunks.chunk)) put_count(out_, size);
+    put_sizes(chunk_dims(form.dims, form.width, payload.chunks.chunk));
     out_.push_back(static_cast<std::byte>(payload.shuffle != 0));
     auto [filter, level] = filter_of(payload);
     out_.push_back(static_cast<std::byte>(filter));

@@ -14,6 +14,14 @@
 
 namespace ckpt::detail {
 
+/// A whole dataset of another file, as a part of a virtual dataset.
+struct VirtualPiece {
+  std::string file;     ///< as seen from the folder of the file that is written
+  std::string dataset;  ///< "/data/fc/weight"
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> sizes;
+};
+
 /// One dataset to describe.
 struct DatasetPlan {
   std::string name;  ///< of the tensor
@@ -23,6 +31,7 @@ struct DatasetPlan {
   std::uint64_t offset = 0;  ///< of the tensor's bytes in the payload
   /// Another tensor of the same bytes, which comes before this one: a hard link to its dataset is made.
   const Hdf5Path* same_as = nullptr;
+  const std::vector<VirtualPiece>* pieces = nullptr;  ///< of a virtual dataset, which has no payload
 };
 
 struct Hdf5Place {
@@ -44,6 +53,9 @@ struct Hdf5Style {
   bool locations = false;  ///< attribute ckpt_location where it is not "cpu"
   std::vector<Hdf5RootAttribute> attributes = {};
 };
+
+/// Attribute of the root of a file whose datasets are all virtual: the folder that has the values, as seen from there.
+inline constexpr std::string_view kVirtualOf = "ckpt_virtual_of";
 
 /// Attributes that are longer do not fit into an object of the old kind.
 inline constexpr std::size_t kMaxHdf5Text = 60'000;

@@ -58,6 +58,44 @@ Handle chunked_list(const DescribedDataset& wanted) {
   return list;
 }
 
+Handle space_of(const std::vector<hsize_t>& dims) {
+  if (dims.empty()) return {H5Screate(H5S_SCALAR), H5Sclose, "the shape"};
+  return {H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose, "the shape"};
+}
+
+/// libhdf5 puts numbers in the place of "%b" in the names of pieces.
+std::string plain_source_name(const std::string& name) {
+  std::string out;
+  for (char c : name) out += c == '%' ? std::string("%%") : std::string(1, c);
+  return out;
+}
+
+void add_piece(const Handle& list, const DescribedDataset& wanted, const DescribedPiece& piece) {
+  Handle whole = space_of(wanted.dims);
+  Handle source = space_of(piece.sizes);
+  if (!wanted.dims.empty()) {
+    require_hdf5(
+        H5Sselect_hyperslab(whole.get(), H5S_SELECT_SET, piece.offsets.data(), nullptr, piece.sizes.data(), nullptr),
+        kDataset);
+  }
+  std::string file = plain_source_name(piece.file);
+  std::string dataset = plain_source_name(piece.dataset);
+  require_hdf5(H5Pset_virtual(list.get(), whole.get(), file.c_str(), dataset.c_str(), source.get()), kDataset);
+}
+
+/// What the library shows for a piece whose file is not there: all bits set, which is NaN in every floating-point type
+/// but those of 8 bits without infinity whose NaN is 0x80. Whole numbers have no such value, and are zero.
+Handle virtual_list(const DescribedDataset& wanted, hid_t type) {
+  Handle list(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  require_hdf5(H5Pset_obj_track_times(list.get(), false), kDataset);
+  for (const DescribedPiece& piece : wanted.pieces) add_piece(list, wanted, piece);
+  if (core::is_floating(wanted.dtype) || core::is_complex(wanted.dtype)) {
+    const std::vector<std::uint8_t> ones(H5Tget_size(type), 0xFF);
+    require_hdf5(H5Pset_fill_value(list.get(), type, ones.data()), kDataset);
+  }
+  return list;
+}
+
 Handle utf8_links() {
   Handle list(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
   require_hdf5(H5Pset_char_encoding(list.get(), H5T_CSET_UTF8), kFile);
@@ -73,11 +111,6 @@ Handle create_file(const MemoryFile& memory, const Description& wanted) {
     require_hdf5(H5Pset_attr_creation_order(create.get(), kByCreation), kFile);
   }
   return {H5Fcreate("memory", H5F_ACC_TRUNC, create.get(), memory.access()), H5Fclose, kFile};
-}
-
-Handle space_of(const std::vector<hsize_t>& dims) {
-  if (dims.empty()) return {H5Screate(H5S_SCALAR), H5Sclose, "the shape"};
-  return {H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose, "the shape"};
 }
 
 /// Makes the datasets in the order in which they come, so that a group is opened once where they are sorted.
@@ -100,7 +133,7 @@ class TreeBuilder {
   void add(const DescribedDataset& wanted) {
     enter(wanted.path);
     if (wanted.kind == kDescribedLink) return add_link(wanted);
-    Handle dataset = wanted.kind == kDescribedRaw ? add_raw(wanted) : add_chunked(wanted);
+    Handle dataset = make_dataset(wanted);
     put_attributes(dataset, wanted.attributes);
   }
 
@@ -146,6 +179,11 @@ class TreeBuilder {
     return {H5Dcreate2(open_.back().get(), wanted.path.back().c_str(), type(wanted.dtype), space.get(), links_.get(),
                        list, H5P_DEFAULT),
             H5Dclose, kDataset};
+  }
+
+  Handle make_dataset(const DescribedDataset& wanted) {
+    if (wanted.kind == kDescribedVirtual) return create(wanted, virtual_list(wanted, type(wanted.dtype)).get());
+    return wanted.kind == kDescribedRaw ? add_raw(wanted) : add_chunked(wanted);
   }
 
   void require_placed() const {

@@ -71,7 +71,7 @@ bool Description::next() {
   ++done_;
   take_path();
   auto kind = in_.take<std::uint8_t>();
-  if (kind > kDescribedPacked) throw_nonsense("a dataset of an unknown kind");
+  if (kind > kDescribedVirtual) throw_nonsense("a dataset of an unknown kind");
   dataset_.kind = static_cast<DescribedKind>(kind);
   dataset_.attributes.clear();
   if (kind == kDescribedLink) {
@@ -85,8 +85,12 @@ bool Description::next() {
   std::uint64_t rank = take_length(in_);
   if (rank > kMaxRank) throw_nonsense("too many dimensions");
   dataset_.dims = take_sizes(in_, rank);
-  dataset_.offset = take_count(in_);
-  kind == kDescribedRaw ? take_raw() : take_packed();
+  if (kind == kDescribedVirtual) {
+    take_virtual();
+  } else {
+    dataset_.offset = take_count(in_);
+    kind == kDescribedRaw ? take_raw() : take_packed();
+  }
   dataset_.attributes = take_attributes();
   return true;
 }
@@ -117,6 +121,22 @@ void Description::take_packed() {
   }
   if (dataset_.offset < kMaxSuperblock || dataset_.offset > metadata_begin_ || end > metadata_begin_) {
     throw_nonsense("a dataset outside the room for tensors");
+  }
+}
+
+void Description::take_virtual() {
+  const std::size_t rank = dataset_.dims.size();
+  std::uint64_t count = take_length(in_);
+  if (count == 0) throw_nonsense("a virtual dataset without pieces");
+  dataset_.pieces.clear();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    DescribedPiece piece{take_name(in_), take_name(in_), take_sizes(in_, rank), take_sizes(in_, rank)};
+    for (std::size_t d = 0; d < rank; ++d) {
+      bool inside = piece.sizes[d] > 0 && piece.offsets[d] <= dataset_.dims[d] &&
+                    piece.sizes[d] <= dataset_.dims[d] - piece.offsets[d];
+      if (!inside) throw_nonsense("a piece outside its dataset");
+    }
+    dataset_.pieces.push_back(std::move(piece));
   }
 }
 

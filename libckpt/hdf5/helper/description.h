@@ -25,6 +25,14 @@ struct DescribedAttribute {
   double real = 0;
 };
 
+/// A whole dataset of another file, as a part of a virtual one.
+struct DescribedPiece {
+  std::string file;
+  std::string dataset;
+  std::vector<hsize_t> offsets;
+  std::vector<hsize_t> sizes;
+};
+
 struct DescribedDataset {
   std::vector<std::string> path;  ///< links below the top group
   DescribedKind kind = kDescribedRaw;
@@ -36,8 +44,9 @@ struct DescribedDataset {
   std::vector<hsize_t> chunk;
   bool shuffled = false;
   DescribedFilter filter = kDescribedZstd;
-  unsigned level = 0;                 ///< of the filter
-  std::vector<std::uint32_t> stored;  ///< bytes of each chunk
+  unsigned level = 0;                  ///< of the filter
+  std::vector<std::uint32_t> stored;   ///< bytes of each chunk
+  std::vector<DescribedPiece> pieces;  ///< of a virtual one
   std::vector<DescribedAttribute> attributes;
 };
 
@@ -62,6 +71,7 @@ class Description {
   void take_path();
   void take_raw();
   void take_packed();
+  void take_virtual();
 
   ByteCursor in_;
   std::uint64_t user_block_ = 0;

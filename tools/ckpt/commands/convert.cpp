@@ -7,6 +7,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/commands/hub_models.h"
+#include "tools/ckpt/commands/virtual_datasets.h"
 #include "tools/ckpt/edit/edit.h"
 #include "tools/ckpt/edit/standard_output.h"
 #include "tools/support/suggest.h"
@@ -23,6 +24,7 @@ struct Options : EditOptions {
   std::string format;
   std::string dtype;
   bool dequantize = false;
+  bool virtual_datasets = false;
 };
 
 /// How many ranks write is said of folders that ranks write.
@@ -162,7 +164,16 @@ void check_dtype(const Options& options, bool model) {
               "checkpoints");
 }
 
+int run_virtual(Context& context, const Options& options) {
+  if (options.dequantize || !options.dtype.empty() || !options.format.empty()) {
+    throw Error(ErrorCode::usage,
+                "--virtual writes no values and always HDF5: leave --dequantize, --dtype and --format");
+  }
+  return write_virtual_datasets(context, options, parse_address(options.input), named_output(options));
+}
+
 int run(Context& context, Options& options) {
+  if (options.virtual_datasets) return run_virtual(context, options);
   Address source = parse_address(options.input);
   const std::string named = named_output(options);
   if (makes_hub_folder(source, named, options.format)) {
@@ -198,7 +209,7 @@ void add_convert(CommandSpec app, Command& chosen) {
       "model.gguf plain.safetensors --dequantize\n  ckpt convert gpt2 small.gguf --dtype Q8_0  # as llama.cpp loads it"
       "\n  ckpt convert gpt2.gguf gpt2-back/           # as transformers does\n  ckpt "
       "convert net.pth net.dcp --ranks 4    # one part a rank, as "
-      "PyTorch writes it",
+      "PyTorch writes it\n  ckpt convert run/step-100 whole.h5 --virtual  # a view of native parts, for h5py",
       "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "
       "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, GPT-2, GPT-NeoX, BERT) "
       "becomes the GGUF file that llama.cpp's converter writes; a GGUF file of such a model and OUT/ a folder that "
@@ -219,6 +230,9 @@ void add_convert(CommandSpec app, Command& chosen) {
       .add_option("--dtype", options->dtype,
                   "type of the matrices of a model for llama.cpp: " + gguf_type_names() + " (default: theirs)")
       .type_name("TYPE");
+  command.add_flag("--virtual", options->virtual_datasets,
+                   "of a folder of native parts: an HDF5 file of virtual datasets, which h5py reads as whole tensors "
+                   "while the values stay in the parts");
   add_rank_options(command, *options);
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
