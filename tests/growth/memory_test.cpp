@@ -80,6 +80,12 @@ void write_packed(const fs::path& folder) {
   run_or_throw(folder, {"convert", "--codec", "tight", "a.pth", "a.ckpt"});
 }
 
+/// Rows of every tensor with each of four ranks.
+void write_distributed(const fs::path& folder) {
+  write_transposed(folder);
+  run_or_throw(folder, {"convert", "--ranks", "4", "a.pth", "a.dcp"});
+}
+
 void write_deflated(const fs::path& folder) {
   const Numbers numbers;
   std::string content = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(kRows) + ", " +
@@ -171,6 +177,17 @@ INSTANTIATE_TEST_SUITE_P(OfPackedTensors, MostMemory,
                                                      {{"convert", "a.ckpt", "out.safetensors"},
                                                       {"convert", "--codec", "none", "a.ckpt", "out.ckpt"},
                                                       {"convert", "--codec", "fast", "a.ckpt", "out.ckpt"}})),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(OfPartsOfRanks, MostMemory,
+                         ::testing::ValuesIn(runs_of(write_distributed,
+                                                     {{"reshard", "a.dcp", "-o", "out.dcp", "--ranks", "1"},
+                                                      {"reshard", "a.dcp", "-o", "out.dcp", "--ranks", "3"},
+                                                      {"reshard", "a.dcp", "-o", "out.dcp", "--ranks", "5",
+                                                       "--shard-dim", "1"},
+                                                      {"convert", "a.dcp", "out.safetensors"},
+                                                      {"convert", "a.dcp", "out.ckpt"},
+                                                      {"convert", "a.dcp", "out.pth"}})),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(OfDeflatedArrays, MostMemory,
