@@ -6,6 +6,7 @@
 
 #include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/kept_memory.h"
 #include "libckpt/io/scratch.h"
 #include "libcore/base/error.h"
 
@@ -41,8 +42,11 @@ class RawPayload final : public StoredPayload {
 
 }  // namespace
 
-class ChunkCache {
+class ChunkCache final : private Keeper {
  public:
+  ChunkCache() = default;
+  ~ChunkCache() override { forget(); }
+
   Chunk find(const Payload* payload, std::uint64_t index) {
     std::lock_guard lock(mutex_);
     for (auto at = slots_.begin(); at != slots_.end(); ++at) {
@@ -54,8 +58,13 @@ class ChunkCache {
   }
   void keep(const Payload* payload, std::uint64_t index, Chunk chunk) {
     std::lock_guard lock(mutex_);
+    bytes_ += chunk->size();
     slots_.push_front({payload, index, std::move(chunk)});
-    if (slots_.size() > kCachedChunks) slots_.pop_back();
+    if (slots_.size() > kCachedChunks) {
+      bytes_ -= slots_.back().chunk->size();
+      slots_.pop_back();
+    }
+    used(bytes_);
   }
 
  private:
@@ -64,8 +73,17 @@ class ChunkCache {
     std::uint64_t index;
     Chunk chunk;
   };
-  std::mutex mutex_;
-  std::list<Slot> slots_;
+  bool let_go() const override {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return false;
+    slots_.clear();
+    bytes_ = 0;
+    return true;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::list<Slot> slots_;
+  mutable std::uint64_t bytes_ = 0;
 };
 
 namespace {

@@ -6,6 +6,7 @@
 #include "libckpt/ckpt.h"
 #include "libckpt/dist/load.h"
 #include "libckpt/dist/save.h"
+#include "libckpt/io/kept_memory.h"
 #include "libcore/tensor/factory.h"
 #include "tests/libckpt/dist/samples.h"
 #include "tests/libckpt/dist/thread_ranks.h"
@@ -87,6 +88,51 @@ TEST_P(Reshard, EveryRankReadsWhatItNeedsAndLittleMore) {
         ASSERT_EQ(difference(state, pieces), "") << what;
       }
     }
+  }
+}
+
+/// A number of /proc/self/status in bytes: "VmHWM".
+std::uint64_t of_status(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::uint64_t kib = 0;
+    if (word == name + ":" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+/// What rank `rank` of `to` takes above its tensors while it reads a file that is several times as large.
+std::uint64_t taken_by_load(const fs::path& path, const ckpt::dist::Pieces& pieces) {
+  core::StateDict state = tensors_of(pieces);
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is as much as there is now
+  const std::uint64_t before = of_status("VmRSS");
+  ckpt::dist::load_into(state, path, pieces);
+  const std::uint64_t peak = of_status("VmHWM");
+  return peak > before ? peak - before : 0;
+}
+
+TEST_P(Reshard, MemoryAboveTheTensorsStaysWithinTheLimit) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  constexpr std::uint64_t kMost = 16 * kMiB;
+  constexpr std::uint64_t kProgram = 8 * kMiB;  // stacks of threads, what is known of the file
+  test::TempDir dir;
+  const core::Shape shape{8 * kRows, 2 * kColumns};  // 50 MiB
+  const auto pieces_for = [&](int rank, int ranks) {
+    return ckpt::dist::Pieces{{"rows", ckpt::dist::shard(shape, 0, rank, ranks)},
+                              {"columns", ckpt::dist::shard(shape, 1, rank, ranks)}};
+  };
+  const ckpt::Value all = test::dict({{"rows", test::matrix(1, shape)}, {"columns", test::matrix(9, shape)}});
+  const std::vector<std::string> errors = test::run_ranks_as_threads(3, [&](ckpt::dist::Ranks& who) {
+    ckpt::dist::SaveOptions options;
+    options.layout = GetParam();
+    options.pieces = pieces_for(who.rank(), 3);
+    options.durable = false;
+    ckpt::dist::save_by(who, ckpt::dist::cut_to_pieces(all, options.pieces), dir.path() / "run", options);
+  });
+  ASSERT_THAT(errors, Each(""));
+  ckpt::limit_read_memory(kMost);
+  for (int ranks : {1, 2, 5}) {
+    EXPECT_LE(taken_by_load(dir.path() / "run", pieces_for(ranks - 1, ranks)), kMost + kProgram) << ranks;
   }
 }
 
