@@ -61,7 +61,7 @@ struct Promise {
   std::string_view what;
   std::string_view contents;  ///< names that keep it, between blanks
 };
-constexpr std::string_view kTorch = " torch-zip torch-legacy torch-tar torchscript deepspeed-zero megatron pt2 ";
+constexpr std::string_view kTorch = " torch-zip torch-legacy torch-tar torchscript deepspeed-zero megatron fsdp pt2 ";
 constexpr auto kPromises = std::to_array<Promise>({
     {".safetensors", "a safetensors file", " safetensors "},
     {".npz", "a NumPy archive", " npz "},

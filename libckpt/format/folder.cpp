@@ -96,8 +96,9 @@ fs::path named_file(const fs::path& path) {
   if (is_remote_name(path)) return path;
   try {
     fs::path file = resolve_folder(path);
-    bool parts = file.filename() == kMetadata || file.filename() == kParts ||
-                 (file != path && (file.native().ends_with(kZeroPart) || is_rank_file(file)));
+    bool parts =
+        file.filename() == kMetadata || file.filename() == kParts ||
+        (file != path && (file.native().ends_with(kZeroPart) || is_rank_file(file) || detail::is_fsdp_part(file)));
     return parts ? path : file;
   } catch (const Error&) {
     return path;

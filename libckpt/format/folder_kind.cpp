@@ -4,8 +4,13 @@
 #include <array>
 #include <charconv>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <string_view>
 
+#include "libckpt/format/fsdp/fsdp_files.h"
+#include "libckpt/io/mapped_file.h"
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -165,6 +170,33 @@ FolderModel megatron(const fs::path& folder, const Names& names) {
                   look_at(folder / step)};
 }
 
+/// What the ranks of FSDP each wrote: the first file stands for all. Of Accelerate's folders the one with the model.
+FolderModel fsdp(const fs::path& folder, const Names& names) {
+  std::map<std::pair<std::string, std::string>, FsdpName>
+      groups;  // of names that differ in their ranks: the first rank
+  for (const std::string& name : names) {
+    const std::optional<FsdpName> parts = fsdp_name(name);
+    if (!parts || is_training_state(name)) continue;
+    auto [at, fresh] = groups.try_emplace({parts->before, parts->behind}, *parts);
+    if (!fresh && parts->rank < at->second.rank) at->second = *parts;
+  }
+  Names firsts;
+  for (const auto& [group, first] : groups) {
+    const std::string name = first.of(first.rank);
+    if (is_fsdp_part(folder / name)) firsts.push_back(name);
+  }
+  if (firsts.size() == 1) return {firsts[0]};
+  if (firsts.size() > 1) {
+    return {"", "this folder holds the rank files of several FSDP models (" + list_of(firsts) +
+                    "); move those of one into a folder of their own"};
+  }
+  Names inside = those(names, [&](const std::string& name) {
+    std::error_code ignored;
+    return number_behind(name, "pytorch_model_fsdp_") >= 0 && fs::exists(folder / name / ".metadata", ignored);
+  });
+  return inside.size() == 1 ? FolderModel{inside[0] + "/.metadata"} : FolderModel();
+}
+
 /// A path that a line of Python can name as it is.
 bool is_plain(const std::string& path) {
   return path.find_first_of("'\"\\$`") == std::string::npos;
@@ -257,6 +289,14 @@ FolderModel only_weights(const fs::path& folder, const Names& names) {
 
 }  // namespace
 
+bool is_fsdp_part(const fs::path& file) {
+  try {
+    return fsdp_name(file.filename().string()) && names_shards(*open_file(file));
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
 FolderModel find_model(const fs::path& folder, const std::vector<std::string>& names) {
   constexpr std::array<std::string_view, 8> kUsual = {"model.safetensors",
                                                       "model.safetensors.index.json",
@@ -269,7 +309,7 @@ FolderModel find_model(const fs::path& folder, const std::vector<std::string>& n
   for (std::string_view name : kUsual) {
     if (has(names, name)) return {std::string(name)};
   }
-  for (auto look : {deepspeed, megatron, tensorflow, other_frameworks, only_weights, folder_of_folders}) {
+  for (auto look : {deepspeed, megatron, fsdp, tensorflow, other_frameworks, only_weights, folder_of_folders}) {
     FolderModel found = look(folder, names);
     if (!found.file.empty() || !found.sentence.empty()) return found;
   }

@@ -8,6 +8,7 @@
 #include "libckpt/format/flax/flax.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/fsdp/fsdp.h"
 #include "libckpt/format/gguf/gguf.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/user_block.h"
@@ -36,11 +37,27 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kDeepSpeedZero, &detail::kMegatron,     &detail::kNative,      &detail::kKerasZip,
-    &detail::kNpz,           &detail::kTorchScript,  &detail::kTorchZip,    &detail::kTorchLegacy,
-    &detail::kTorchTar,      &detail::kGguf,         &detail::kNpy,         &detail::kDcp,
-    &detail::kParts,         &detail::kTorchSharded, &detail::kSafetensors, &detail::kSafetensorsSharded,
-    &detail::kHdf5,          &detail::kOnnx,         &detail::kFlax,        &detail::kPickleArrays,
+    &detail::kDeepSpeedZero,
+    &detail::kMegatron,
+    &detail::kFsdp,
+    &detail::kNative,
+    &detail::kKerasZip,
+    &detail::kNpz,
+    &detail::kTorchScript,
+    &detail::kTorchZip,
+    &detail::kTorchLegacy,
+    &detail::kTorchTar,
+    &detail::kGguf,
+    &detail::kNpy,
+    &detail::kDcp,
+    &detail::kParts,
+    &detail::kTorchSharded,
+    &detail::kSafetensors,
+    &detail::kSafetensorsSharded,
+    &detail::kHdf5,
+    &detail::kOnnx,
+    &detail::kFlax,
+    &detail::kPickleArrays,
     &detail::kPt2,
 };
 

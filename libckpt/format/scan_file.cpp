@@ -3,6 +3,7 @@
 #include "libckpt/format/dcp/data_files.h"
 #include "libckpt/format/dcp/dcp.h"
 #include "libckpt/format/deepspeed/deepspeed.h"
+#include "libckpt/format/fsdp/fsdp.h"
 #include "libckpt/format/megatron/megatron.h"
 #include "libckpt/format/shard_index.h"
 
@@ -11,6 +12,7 @@ namespace ckpt::detail {
 std::vector<std::string> files_beside(const Input& input, const OpenOptions& options) {
   if (std::vector<std::string> parts = zero_files_beside(input); !parts.empty()) return parts;
   if (std::vector<std::string> parts = megatron_files_beside(input); !parts.empty()) return parts;
+  if (std::vector<std::string> parts = fsdp_files_beside(input); !parts.empty()) return parts;
   constexpr std::string_view kSuffixes[] = {".safetensors", ".bin", ".pt", ".pth"};
   std::string text;
   if (!is_shard_index(input, text)) return {};

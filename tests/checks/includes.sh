@@ -45,6 +45,7 @@ libckpt/format/onnx : libcore/base libckpt/io libckpt/format/onnx/ libckpt/forma
 libckpt/format/flax : libcore/base libckpt/io libckpt/format/flax/ libckpt/format/verify_reading.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/pickle_arrays : libcore/base libckpt/io libckpt/transform/tree_map.h libckpt/format/torch/ libckpt/format/pickle_arrays/ libckpt/format/verify_reading.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/deepspeed : libcore/base libckpt/io libckpt/transform/cast_values.h libckpt/format/deepspeed/ libckpt/format/corrupt.h libckpt/format/torch_part.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/fsdp : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/dcp/ libckpt/format/fsdp/ libckpt/format/corrupt.h libckpt/format/folder.h libckpt/format/torch_part.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/megatron : libcore/base libckpt/io libckpt/transform/same_values.h libckpt/format/megatron/ libckpt/format/corrupt.h libckpt/format/torch_part.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/pt2 : libcore/base libckpt/io libckpt/format/pt2/ libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/verify_reading.h libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL

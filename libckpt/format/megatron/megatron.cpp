@@ -19,8 +19,9 @@ Checkpoint read(const Input& input, const OpenOptions& options) {
   if (options.report != nullptr) {
     options.report->warnings.push_back(
         "the parts of " + std::to_string(files.names.size()) + (files.names.size() == 1 ? " rank" : " ranks") + " (" +
-        std::to_string(files.tensor) + " of tensor parallelism, " + std::to_string(files.stages) +
-        " of the pipeline) are joined to one model with Megatron's names; rows that fill up its vocabulary are kept, "
+        std::to_string(files.tensor) + " of tensor parallelism, " + std::to_string(files.stages) + " of the pipeline" +
+        (files.experts > 1 ? ", " + std::to_string(files.experts) + " of experts" : "") +
+        ") are joined to one model with Megatron's names; rows that fill up its vocabulary are kept, "
         "the optimizer is left out");
   }
   return checkpoint;

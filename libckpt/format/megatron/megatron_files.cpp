@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
+#include <map>
 
 #include "libckpt/format/corrupt.h"
 #include "libckpt/format/torch_part.h"
@@ -33,6 +35,14 @@ std::string three_digits(std::size_t rank) {
   return (rank < 100 ? "0" : "") + two_digits(rank);
 }
 
+struct Place {
+  std::size_t tensor = 0;
+  std::size_t stage = 0;
+  std::size_t expert = 0;
+
+  auto operator<=>(const Place&) const = default;
+};
+
 class FilesReader {
  public:
   FilesReader(const Input& input, const OpenOptions& options)
@@ -42,7 +52,6 @@ class FilesReader {
     const std::vector<MegatronRank> found = list_megatron_ranks(folder_);
     const std::string first = input_.path.parent_path().filename().string() + "/" + input_.path.filename().string();
     out_.roots.push_back(read_torch_part(input_, folder_, first, options_));
-    require_no_experts(found);
     count_ranks(found);
     require_all(found);
     const Value known = out_.roots[0];
@@ -59,57 +68,78 @@ class FilesReader {
   }
 
  private:
-  void require_no_experts(const std::vector<MegatronRank>& found) const {
-    const bool three = std::ranges::any_of(found, [](const MegatronRank& rank) { return rank.ranks.size() > 2; });
-    if (!three && out_.number("expert_model_parallel_size") < 2) return;
-    throw core::Error(core::ErrorCode::unsupported,
-                      "this Megatron checkpoint has its experts spread over ranks (expert parallelism), which is not "
-                      "joined; Megatron's tools/checkpoint/convert.py saves it with --target-expert-parallel-size 1");
+  /// Two numbers are of tensor parallelism and the pipeline, or of tensor parallelism and experts where there is no
+  /// pipeline, which the command line says.
+  Place place_of(const MegatronRank& rank) const {
+    const std::vector<std::size_t>& ranks = rank.ranks;
+    if (ranks.size() > 2) return {ranks[0], ranks[1], ranks[2]};
+    if (ranks.size() < 2) return {ranks[0], 0, 0};
+    const bool experts =
+        out_.number("expert_model_parallel_size") > 1 && out_.number("pipeline_model_parallel_size") < 2;
+    return experts ? Place{ranks[0], 0, ranks[1]} : Place{ranks[0], ranks[1], 0};
   }
 
   /// As the command line said, else as the folder shows.
   void count_ranks(const std::vector<MegatronRank>& found) {
     for (const MegatronRank& rank : found) {
-      out_.tensor = std::max(out_.tensor, rank.ranks[0] + 1);
-      if (rank.ranks.size() > 1) out_.stages = std::max(out_.stages, rank.ranks[1] + 1);
+      const Place place = place_of(rank);
+      out_.tensor = std::max(out_.tensor, place.tensor + 1);
+      out_.stages = std::max(out_.stages, place.stage + 1);
+      out_.experts = std::max(out_.experts, place.expert + 1);
     }
     std::uint64_t tensor = out_.number("tensor_model_parallel_size");
     if (tensor == 0) tensor = out_.number("model_parallel_size");
     const std::uint64_t stages = out_.number("pipeline_model_parallel_size");
-    if ((tensor > 0 && tensor < out_.tensor) || (stages > 0 && stages < out_.stages)) {
+    const std::uint64_t experts = out_.number("expert_model_parallel_size");
+    if ((tensor > 0 && tensor < out_.tensor) || (stages > 0 && stages < out_.stages) ||
+        (experts > 0 && experts < out_.experts)) {
       corrupt("this Megatron checkpoint says that " + std::to_string(tensor) + " x " + std::to_string(stages) +
+              (experts > 1 ? " x " + std::to_string(experts) : "") +
               " ranks wrote it, and the folder holds files of more; an older checkpoint lies in the same folder");
     }
     constexpr std::uint64_t kMost = 65536;
-    if (tensor > kMost || stages > kMost) corrupt("the checkpoint says that an impossible number of ranks wrote it");
+    if (tensor > kMost || stages > kMost || experts > kMost ||
+        tensor * stages * std::max<std::uint64_t>(experts, 1) > kMost) {
+      corrupt("the checkpoint says that an impossible number of ranks wrote it");
+    }
     out_.tensor = std::max<std::size_t>(out_.tensor, tensor);
     out_.stages = std::max<std::size_t>(out_.stages, stages);
+    out_.experts = std::max<std::size_t>(out_.experts, experts);
   }
 
   void require_all(const std::vector<MegatronRank>& found) {
-    const bool staged = std::ranges::any_of(found, [](const MegatronRank& rank) { return rank.ranks.size() > 1; });
+    const auto longest = std::ranges::max(found, {}, [](const MegatronRank& rank) { return rank.ranks.size(); });
+    const std::size_t numbers = longest.ranks.size();
+    if (out_.stages > 1 && numbers < 2) corrupt("the checkpoint says that it has stages, and its folders have none");
+    if (out_.experts > 1 && numbers < (out_.stages > 1 ? 3U : 2U)) {
+      corrupt("the checkpoint says that its experts are spread over ranks, and its folders have no number for that");
+    }
+    std::map<Place, std::string> files;
+    for (const MegatronRank& rank : found) files.emplace(place_of(rank), rank.file);
     std::vector<std::string> missing;
     std::size_t more = 0;
-    if (out_.stages > 1 && !staged) corrupt("the checkpoint says that it has stages, and its folders have none");
-    for (std::size_t stage = 0; stage < out_.stages; ++stage) {
-      for (std::size_t rank = 0; rank < out_.tensor; ++rank) {
-        auto at = std::ranges::find_if(found, [&](const MegatronRank& one) {
-          return one.ranks[0] == rank && (one.ranks.size() > 1 ? one.ranks[1] : 0) == stage;
-        });
-        if (at != found.end()) {
-          out_.names.push_back(at->file);
-        } else if (missing.size() == kMostNamed) {
-          ++more;
-        } else {
-          missing.push_back(core::quote(std::string(kRank) + two_digits(rank) +
-                                        (staged ? "_" + three_digits(stage) : "") + "/" + kFiles[0]));
-        }
+    for (std::size_t i = 0; i < out_.tensor * out_.stages * out_.experts; ++i) {
+      const Place place = {i % out_.tensor, i / out_.tensor % out_.stages, i / out_.tensor / out_.stages};
+      auto at = files.find(place);
+      if (at != files.end()) {
+        out_.names.push_back(at->second);
+      } else if (missing.size() == kMostNamed) {
+        ++more;
+      } else {
+        missing.push_back(core::quote(name_of(place, numbers)));
       }
     }
     if (missing.empty()) return;
-    corrupt("this Megatron checkpoint was written by " + std::to_string(out_.tensor * out_.stages) +
+    corrupt("this Megatron checkpoint was written by " + std::to_string(out_.tensor * out_.stages * out_.experts) +
             " ranks, and a part of it is missing: " + core::join(missing, ", ") +
             (more > 0 ? " and " + std::to_string(more) + " more" : "") + "; copy that too");
+  }
+
+  std::string name_of(const Place& place, std::size_t numbers) const {
+    std::string name = std::string(kRank) + two_digits(place.tensor);
+    if (numbers > 2 || (numbers > 1 && out_.experts == 1)) name += "_" + three_digits(place.stage);
+    if (numbers > 2 || (numbers > 1 && out_.experts > 1)) name += "_" + three_digits(place.expert);
+    return name + "/" + kFiles[0];
   }
 
   const Input& input_;

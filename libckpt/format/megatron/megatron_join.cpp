@@ -55,7 +55,9 @@ class MegatronJoin {
     bool first = true;
     for (const std::string& key : keys) {
       for (std::size_t stage = 0; stage < files_.stages; ++stage) {
-        add_chunk(chunk_of(key, stage), first);
+        std::vector<Chunk> experts;
+        for (std::size_t expert = 0; expert < files_.experts; ++expert) experts.push_back(chunk_of(key, stage, expert));
+        add_chunk(experts, first);
         first = false;
       }
     }
@@ -79,10 +81,10 @@ class MegatronJoin {
     return keys;
   }
 
-  Chunk chunk_of(const std::string& key, std::size_t stage) const {
+  Chunk chunk_of(const std::string& key, std::size_t stage, std::size_t expert) const {
     Chunk chunk;
     for (std::size_t rank = 0; rank < files_.tensor; ++rank) {
-      const std::size_t at = stage * files_.tensor + rank;
+      const std::size_t at = files_.at(expert, stage, rank);
       const Value* model = files_.roots[at].find(key);
       if (model == nullptr || !model->is(Value::Kind::dict)) {
         corrupt(core::quote(files_.names[at]) + ": it has no dict " + core::quote(key));
@@ -103,17 +105,77 @@ class MegatronJoin {
     }
   }
 
-  void add_chunk(const Chunk& chunk, bool first) {
+  /// `experts`: the same part of the model on each rank of expert parallelism, which differ in their experts alone.
+  void add_chunk(const std::vector<Chunk>& experts, bool first) {
+    const Chunk& chunk = experts[0];
     std::map<std::string, std::uint64_t> layers;  // by what stands before the number: the highest number here, and one
     for (const NamedEntry& named : chunk.ranks[0]) {
       if (is_state(named.name) || (!first && is_copy(named.name))) continue;
       const std::string name = numbered(named.name, layers);
-      if (!names_.insert(name).second) continue;
       core::with_context("the tensor " + core::quote(named.name), [&] {
-        items_.emplace_back(Value::text(name), Value::tensor(joined_entry(chunk, named.name)));
+        if (experts.size() > 1 && is_of_experts(named.name)) return add_experts(experts, named.name, name);
+        if (names_.insert(name).second) add(name, joined_entry(chunk, named.name));
       });
     }
     for (const auto& [stack, count] : layers) layers_before_[stack] += count;
+  }
+
+  void add(const std::string& name, EntryPtr entry) {
+    items_.emplace_back(Value::text(name), Value::tensor(std::move(entry)));
+  }
+
+  /// Each rank has as many, numbered from 0.
+  void add_experts(const std::vector<Chunk>& experts, const std::string& name, const std::string& in_model) {
+    for (std::size_t i = 1; i < experts.size(); ++i) {
+      if (!experts[i].by_name[0].contains(name))
+        corrupt("rank " + std::to_string(i) + " of the experts does not have it");
+    }
+    if (is_grouped(name)) return add(in_model, grouped(experts, name));
+    const auto [begin, end] = expert_number_in(in_model);
+    if (end == 0) throw Error(ErrorCode::unsupported, "no rule says to which expert it belongs");
+    const std::uint64_t own = std::stoull(in_model.substr(begin, end - begin));
+    const std::uint64_t each = experts_of_rank(experts[0], name);
+    for (std::size_t i = 0; i < experts.size(); ++i) {
+      if (experts_of_rank(experts[i], name) != each) corrupt("not all ranks have as many experts");
+      const std::string renamed = in_model.substr(0, begin) + std::to_string(i * each + own) + in_model.substr(end);
+      if (names_.insert(renamed).second) add(renamed, joined_entry(experts[i], name));
+    }
+  }
+
+  /// How many names differ from this one in their number alone.
+  static std::uint64_t experts_of_rank(const Chunk& chunk, const std::string& name) {
+    const auto [begin, end] = expert_number_in(name);
+    std::uint64_t count = 0;
+    while (chunk.by_name[0].contains(name.substr(0, begin) + std::to_string(count) + name.substr(end))) ++count;
+    return count;
+  }
+
+  /// [hidden, experts * outputs] and [experts * inputs, hidden] of the same bytes as [experts, ...].
+  EntryPtr grouped(const std::vector<Chunk>& experts, const std::string& name) const {
+    if (files_.tensor > 1) refuse_grouped();
+    auto out = std::make_shared<Entry>();
+    const std::size_t dim = name.ends_with("1") ? 1 : 0;
+    std::vector<SourcePtr> sources;
+    for (const Chunk& chunk : experts) {
+      const EntryPtr part = joined_entry(chunk, name);
+      if (part->shape.size() != 2) corrupt("its parts are no matrices");
+      if (sources.empty()) {
+        out->dtype = part->dtype;
+        out->shape = part->shape;
+        out->shape[dim] = 0;
+      }
+      if (part->dtype != out->dtype || part->shape[1 - dim] != out->shape[1 - dim]) corrupt("its parts do not fit");
+      out->shape[dim] += part->shape[dim];
+      sources.push_back(part->bytes);
+    }
+    out->bytes = joined(std::move(sources));
+    return out;
+  }
+
+  [[noreturn]] static void refuse_grouped() {
+    throw Error(ErrorCode::unsupported,
+                "the experts of a rank lie in one matrix (GroupedMLP), which is not joined over tensor-parallel ranks; "
+                "Megatron's tools/checkpoint/convert.py saves it with --target-tensor-parallel-size 1");
   }
 
   /// What Transformer Engine keeps beside the weights.
@@ -161,6 +223,7 @@ class MegatronJoin {
 
   Part join(const Chunk& chunk, const std::string& name, const std::vector<Part>& parts) const {
     require_joined_experts(name);
+    if (is_grouped(name)) refuse_grouped();
     const std::optional<MegatronRule> rule = rule_of(name);
     if (!rule) return same_on_all(chunk, name, parts);
     for (const Part& part : parts) {
@@ -174,9 +237,11 @@ class MegatronJoin {
       case MegatronRule::columns:
         return beside(parts);
       case MegatronRule::halves:
-        return below(parts, is_gated(chunk, name, parts[0]) ? 2 : 1);
+        return in_sections(parts, is_gated(chunk, name, parts[0]) ? 2 : 1);
+      case MegatronRule::mixer:
+        return below(parts, sections_of_mixer(chunk, name, parts[0]));
       default:
-        return below(parts, 1);
+        return in_sections(parts, 1);
     }
   }
 
@@ -224,26 +289,57 @@ class MegatronJoin {
     return whole;
   }
 
-  /// `sections`: each part has so many, one below the other, and so has the whole.
-  static Part below(const std::vector<Part>& parts, std::uint64_t sections) {
+  /// Each part has so many of the same size, one below the other, and so has the whole.
+  static Part in_sections(const std::vector<Part>& parts, std::uint64_t count) {
+    return below(parts, std::vector<std::uint64_t>(count, parts[0].rows() / count));
+  }
+
+  /// `sections`: the rows of each, in every part.
+  static Part below(const std::vector<Part>& parts, const std::vector<std::uint64_t>& sections) {
     Part whole = parts[0];
     whole.shape[0] = 0;
-    std::vector<SourcePtr> sources;
     for (const Part& part : parts) {
       core::Shape same = part.shape;
       same[0] = parts[0].shape[0];
-      const bool as_many = sections == 1 || part.shape[0] == parts[0].shape[0];
+      const bool as_many = sections.size() == 1 || part.shape[0] == parts[0].shape[0];
       if (same != parts[0].shape || !as_many) corrupt("its parts do not fit below each other");
       whole.shape[0] += part.shape[0];
     }
-    for (std::uint64_t section = 0; section < sections; ++section) {
+    std::vector<SourcePtr> sources;
+    std::uint64_t row = 0;
+    for (const std::uint64_t section : sections) {
       for (const Part& part : parts) {
-        const std::uint64_t size = part.bytes->size() / sections;
-        sources.push_back(slice(part.bytes, section * size, size));
+        const std::uint64_t rows = sections.size() == 1 ? part.rows() : section;
+        sources.push_back(slice(part.bytes, row * part.row_bytes(), rows * part.row_bytes()));
       }
+      row += section;
     }
     whole.bytes = joined(std::move(sources));
     return whole;
+  }
+
+  /// The rows of z, x, B, C and dt, or of x, B and C, as the layers beside it say: out_proj takes as many values as x
+  /// has rows, and dt_bias has one a head.
+  static std::vector<std::uint64_t> sections_of_mixer(const Chunk& chunk, const std::string& name, const Part& part) {
+    const std::string mixer = name.substr(0, name.find(".mixer.") + 7);
+    auto out = chunk.by_name[0].find(mixer + "out_proj.weight");
+    auto heads = chunk.by_name[0].find(mixer + "dt_bias");
+    const bool there = out != chunk.by_name[0].end() && heads != chunk.by_name[0].end();
+    if (!there || out->second->shape.size() != 2 || heads->second->shape.size() != 1) {
+      throw Error(ErrorCode::unsupported,
+                  "the mixer is not that of Mamba 2: it has no 'out_proj.weight' and 'dt_bias' that say its sizes");
+    }
+    const auto inner = static_cast<std::uint64_t>(out->second->shape[1]);
+    const auto dt = static_cast<std::uint64_t>(heads->second->shape[0]);
+    const bool input = name.ends_with("in_proj.weight");
+    const std::uint64_t known = input ? 2 * inner + dt : inner;
+    const std::uint64_t state = part.rows() < known ? 1 : part.rows() - known;
+    if (state % 2 != 0) {
+      corrupt("it has " + std::to_string(part.rows()) + " rows, which are not those of " + std::to_string(inner) +
+              " inner values and " + std::to_string(dt) + " heads");
+    }
+    if (input) return {inner, inner, state / 2, state / 2, dt};
+    return {inner, state / 2, state / 2};
   }
 
   /// Whether there are two rows for each value that the next layer takes.

@@ -9,8 +9,20 @@ namespace {
 
 using Rule = MegatronRule;
 
+constexpr std::string_view kExperts = ".experts.";
+constexpr std::string_view kLocal = ".local_experts.";
+constexpr std::string_view kDigits = "0123456789";
+
 /// Ends of names. Those of Megatron Core stand first, then those of the models before it.
 constexpr auto kRules = std::to_array<std::pair<std::string_view, Rule>>({
+    {".mixer.in_proj.weight", Rule::mixer},
+    {".mixer.conv1d.weight", Rule::mixer},
+    {".mixer.conv1d.bias", Rule::mixer},
+    {".mixer.dt_bias", Rule::rows},
+    {".mixer.A_log", Rule::rows},
+    {".mixer.D", Rule::rows},
+    {".mixer.norm.weight", Rule::rows},
+    {".mixer.out_proj.weight", Rule::columns},
     {".linear_qkv.weight", Rule::rows},
     {".linear_qkv.bias", Rule::rows},
     {".linear_q.weight", Rule::rows},
@@ -46,11 +58,38 @@ constexpr auto kRules = std::to_array<std::pair<std::string_view, Rule>>({
     {".layer_norm_weight", Rule::same},
     {".layer_norm_bias", Rule::same},
     {".router.weight", Rule::same},
+    {".router.expert_bias", Rule::same},
 });
 
 }  // namespace
 
+bool is_of_experts(std::string_view name) {
+  return name.find(kExperts) != std::string_view::npos;
+}
+
+std::pair<std::size_t, std::size_t> expert_number_in(std::string_view name) {
+  const std::size_t experts = name.find(kExperts);
+  if (experts == std::string_view::npos) return {0, 0};
+  std::size_t begin = name.find(kLocal, experts);
+  std::size_t end = name.size();
+  if (begin != std::string_view::npos) {
+    begin += kLocal.size();
+    end = std::min(name.find_first_not_of(kDigits, begin), name.size());
+  } else if (name.find(".linear_fc", experts) != std::string_view::npos) {
+    begin = name.find_last_not_of(kDigits) + 1;
+  } else {
+    return {0, 0};
+  }
+  return end > begin && end - begin < 7 ? std::pair(begin, end) : std::pair(std::size_t{0}, std::size_t{0});
+}
+
+bool is_grouped(std::string_view name) {
+  return name.ends_with(".experts.weight1") || name.ends_with(".experts.weight2");
+}
+
 std::optional<MegatronRule> rule_of(std::string_view name) {
+  const auto [begin, end] = expert_number_in(name);
+  if (end == name.size() && end > begin) name = name.substr(0, begin);
   auto found = std::ranges::find_if(kRules, [&](const auto& rule) { return name.ends_with(rule.first); });
   return found == kRules.end() ? std::nullopt : std::optional(found->second);
 }
@@ -60,7 +99,10 @@ std::string name_behind(std::string_view name) {
                                                                       {".dense_h_to_4h.", ".dense_4h_to_h.weight"}};
   for (const auto& [first, behind] : kPairs) {
     const std::size_t at = name.rfind(first);
-    if (at != std::string_view::npos) return std::string(name.substr(0, at)) + std::string(behind);
+    if (at == std::string_view::npos) continue;
+    const auto [begin, end] = expert_number_in(name);
+    const bool numbered = end == name.size() && end > begin;
+    return std::string(name.substr(0, at)) + std::string(behind) + std::string(numbered ? name.substr(begin) : "");
   }
   return "";
 }

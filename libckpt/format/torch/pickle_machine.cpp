@@ -205,7 +205,20 @@ void PickleMachine::stack_global() {
   push(graph_.add_global(graph_.text(module), graph_.text(name)));
 }
 
+/// The class inside of ShardedTensor, which protocol 2 can name by getattr(ShardedTensor, 'ProcessGroupState') alone,
+/// as the symbol that newer protocols write; any other node as it is.
+NodeId PickleMachine::class_inside(NodeId callable) {
+  constexpr std::string_view kModule = "torch.distributed._shard.sharded_tensor.api";
+  if (graph_.kind(callable) != NodeKind::call || callee(callable).full != "builtins.getattr") return callable;
+  std::span<const NodeId> args = graph_.children(graph_.call(callable).args);
+  const bool inside = args.size() == 2 && graph_.kind(args[0]) == NodeKind::global &&
+                      graph_.symbol(args[0]).full == std::string(kModule) + ".ShardedTensor" &&
+                      graph_.kind(args[1]) == NodeKind::text && graph_.text(args[1]) == "ProcessGroupState";
+  return inside ? graph_.add_global(kModule, "ShardedTensor.ProcessGroupState") : callable;
+}
+
 void PickleMachine::push_call(NodeId callable, NodeId args, bool instance) {
+  callable = class_inside(callable);
   if (graph_.kind(callable) != NodeKind::global) {
     hides_calls_ = true;
     throw Error(ErrorCode::refused, "the pickle calls " + describe_node(graph_, callable) +

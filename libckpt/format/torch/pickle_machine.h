@@ -158,6 +158,7 @@ class PickleMachine {
   std::vector<NodeId>& append_target(NodeId target);
   std::vector<NodeId>& item_target(NodeId target);
   const PickleSymbol& callee(NodeId call) const { return graph_.symbol(graph_.call(call).callable); }
+  NodeId class_inside(NodeId callable);
   void push_call(NodeId callable, NodeId args, bool instance);
   std::uint64_t length_of(std::uint64_t length) const;
   /// The class that a persistent id stands for, kNoNode when it stands for none.

@@ -1,5 +1,7 @@
 #include "libckpt/format/torch/pickle_value.h"
 
+#include <algorithm>
+
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/torch/dict_builder.h"
 #include "libckpt/format/torch/loops.h"
@@ -326,6 +328,20 @@ void report_symbols(const PickleGraph& graph, Report& report) {
   throw Error(ErrorCode::refused, message);
 }
 
+/// FSDP1 with LOCAL_STATE_DICT or SHARDED_STATE_DICT, saved by torch.save: parts of one rank, around a process group.
+void refuse_shards(const PickleGraph& graph) {
+  const bool found = std::ranges::any_of(graph.symbols(), [](const PickleSymbol& symbol) {
+    return symbol.full == "torch.distributed._shard.sharded_tensor.api.ShardedTensor";
+  });
+  if (!found) return;
+  throw Error(
+      ErrorCode::unsupported,
+      "the file holds one rank's parts of an FSDP model (ShardedTensor); with the files of all ranks in one "
+      "folder, name that folder to read them joined; else, where the model runs, "
+      "torch.distributed.checkpoint.save() writes a folder of all ranks, and StateDictType.FULL_STATE_DICT gives "
+      "rank 0 a state dict of whole tensors");
+}
+
 bool root_is_foreign(const PickleGraph& graph) {
   NodeId root = graph.root();
   return graph.kind(root) == NodeKind::call && graph.symbol(graph.call(root).callable).role >= SymbolRole::foreign;
@@ -334,6 +350,7 @@ bool root_is_foreign(const PickleGraph& graph) {
 }  // namespace
 
 void require_known_symbols(const PickleGraph& graph, const OpenOptions& options) {
+  refuse_shards(graph);
   std::vector<std::string> unknown = unknown_symbols(graph, SymbolRole::foreign);
   std::vector<std::string> forbidden = unknown_symbols(graph, SymbolRole::forbidden);
   if (unknown.empty()) return;

@@ -150,6 +150,14 @@ constexpr auto kInert = std::to_array<std::string_view>({
     "torch.distributed.checkpoint.filesystem._StorageInfo",
     "torch.distributed._shard.sharded_tensor.metadata.TensorProperties",
     "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
+    "torch.distributed._shard.sharded_tensor.api.ShardedTensor",
+    "torch.distributed._shard.sharded_tensor.api.ShardedTensor.ProcessGroupState",
+    "torch.distributed._shard.sharded_tensor.metadata.ShardedTensorMetadata",
+    "torch.distributed._shard.sharded_tensor.shard.Shard",
+    "torch.distributed._shard.metadata.ShardMetadata",
+    "torch.distributed._shard.sharding_spec.api.EnumerableShardingSpec",
+    "torch.distributed._shard.sharding_spec.chunk_sharding_spec.ChunkShardingSpec",
+    "torch.distributed.remote_device._remote_device",
     "pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint",
     "pytorch_lightning.callbacks.early_stopping.EarlyStopping",
     "pytorch_lightning.utilities.parsing.AttributeDict",
@@ -302,8 +310,10 @@ PickleSymbol make_symbol(std::string_view module, std::string_view name) {
     }
   }
   symbol.full = std::string(current) + "." + symbol.name;
-  // A name with dots reaches inside an object, which protocol 2 cannot write back and no table lists.
-  bool nested = symbol.name.find('.') != std::string::npos;
+  // A name with dots reaches inside an object, which protocol 2 cannot write back and no table lists. The one that is
+  // let through stands in each file of FSDP's ranks, which are joined and never written back.
+  constexpr std::string_view kInside = "torch.distributed._shard.sharded_tensor.api.ShardedTensor.ProcessGroupState";
+  bool nested = symbol.name.find('.') != std::string::npos && symbol.full != kInside;
   symbol.role = nested ? SymbolRole::forbidden : find_role(current, symbol.full);
   return symbol;
 }

@@ -46,9 +46,12 @@ class Megatron : public test::PartsFolder {
             {"decoder.layers.0.mlp.linear_fc2.bias", test::tensor({9, 9})}};
   }
   void write_rank(int rank, Items model, Items more = {}, Items arguments = {}, int ranks = 2) {
-    const fs::path folder = dir_.path() / ("mp_rank_0" + std::to_string(rank));
-    fs::create_directories(folder);
     arguments.emplace_back("tensor_model_parallel_size", Value::integer(ranks));
+    write("mp_rank_0" + std::to_string(rank), std::move(model), std::move(more), std::move(arguments));
+  }
+  void write(const std::string& name, Items model, Items more, Items arguments) {
+    const fs::path folder = dir_.path() / name;
+    fs::create_directories(folder);
     ckpt::Object object;
     object.symbol = "argparse.Namespace";
     object.form = ckpt::Object::Form::instance;
@@ -143,9 +146,86 @@ TEST_F(Megatron, ScalarsMustBeTheSameOnAllRanks) {
   EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("'l.0.scale': no rule says how its parts"));
 }
 
-TEST_F(Megatron, SpreadExpertsAreRefused) {
+/// Two ranks of experts, none of tensor parallelism.
+class MegatronExperts : public Megatron {
+ protected:
+  void SetUp() override {}
+  void write_experts(int rank, Items model, int tensor = 1) {
+    write("mp_rank_00_00" + std::to_string(rank), std::move(model), {},
+          {{"tensor_model_parallel_size", Value::integer(tensor)},
+           {"expert_model_parallel_size", Value::integer(2)},
+           {"pipeline_model_parallel_size", Value::integer(1)}});
+  }
+};
+
+TEST_F(MegatronExperts, AreNumberedThroughTheRanks) {
+  for (int rank : {0, 1}) {
+    const auto base = static_cast<float>(10 * rank);
+    write_experts(rank, {{"l.mlp.router.weight", test::tensor({5})},
+                         {"l.mlp.experts.local_experts.0.linear_fc1.weight", matrix(1, {base})},
+                         {"l.mlp.experts.local_experts.1.linear_fc1.weight", matrix(1, {base + 1})},
+                         {"l.mlp.experts.linear_fc2.weight0", matrix(1, {base + 2})},
+                         {"l.mlp.experts.weight1", matrix(2, {base, base, base, base})}});
+  }
+  const ckpt::Checkpoint read = ckpt::open(dir_.path());
+  EXPECT_THAT(values(read, "l.mlp.router.weight"), ElementsAre(5));
+  EXPECT_THAT(values(read, "l.mlp.experts.local_experts.1.linear_fc1.weight"), ElementsAre(1));
+  EXPECT_THAT(values(read, "l.mlp.experts.local_experts.2.linear_fc1.weight"), ElementsAre(10));
+  EXPECT_THAT(values(read, "l.mlp.experts.local_experts.3.linear_fc1.weight"), ElementsAre(11));
+  EXPECT_THAT(values(read, "l.mlp.experts.linear_fc2.weight1"), ElementsAre(12));
+  EXPECT_THAT(values(read, "l.mlp.experts.weight1"), ElementsAre(0, 0, 0, 0, 10, 10, 10, 10));
+  EXPECT_EQ(read.root.find("l.mlp.experts.weight1")->as_entry().shape, (core::Shape{2, 4}));
+  EXPECT_TRUE(ckpt::verify(dir_.path()).damage.empty());
+}
+
+TEST_F(MegatronExperts, MissingOnesAreNamed) {
+  write_experts(0, {{"l.mlp.experts.local_experts.0.linear_fc1.weight", matrix(1, {1})}});
+  EXPECT_THAT(refusal(ErrorCode::corrupt), HasSubstr("a part of it is missing: 'mp_rank_00_001/model_optim_rng.pt'"));
+  write_experts(1, {{"l.mlp.experts.local_experts.1.linear_fc1.weight", matrix(1, {1})}});
+  EXPECT_THAT(refusal(ErrorCode::corrupt), HasSubstr("rank 1 of the experts does not have it"));
+  write_experts(1, {{"l.mlp.experts.local_experts.0.linear_fc1.weight", matrix(1, {1})},
+                    {"l.mlp.experts.local_experts.1.linear_fc1.weight", matrix(1, {1})}});
+  EXPECT_THAT(refusal(ErrorCode::corrupt), HasSubstr("not all ranks have as many experts"));
+  for (int rank : {0, 1}) write_experts(rank, {{"l.mlp.experts.scale", test::tensor({1})}});
+  EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("no rule says to which expert it belongs"));
+}
+
+TEST_F(Megatron, GroupedExpertsAreNotJoinedOverTensorRanks) {
+  for (int rank : {0, 1}) write_rank(rank, {{"l.mlp.experts.weight1", matrix(2, {1, 2, 3, 4})}});
+  EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("lie in one matrix (GroupedMLP)"));
+}
+
+TEST_F(Megatron, ExpertsNeedTheirNumberInTheFolders) {
   write_rank(0, layer({1, 2}, {1, 2, 5, 6}), {}, {{"expert_model_parallel_size", Value::integer(4)}});
-  EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("expert parallelism"));
+  EXPECT_THAT(refusal(ErrorCode::corrupt), HasSubstr("its folders have no number for that"));
+}
+
+TEST_F(Megatron, PartsOfAMixerAreCutOneByOne) {
+  // One row each of z, x, B, C and dt.
+  const auto mixer = [](float base, bool heads = true) {
+    Items items = {{"l.mixer.in_proj.weight", matrix(5, {base, base + 1, base + 2, base + 3, base + 4})},
+                   {"l.mixer.conv1d.bias", test::tensor({base, base + 1, base + 2})},
+                   {"l.mixer.norm.weight", test::tensor({base})},
+                   {"l.mixer.out_proj.weight", matrix(2, {base, base + 1})}};
+    if (heads) items.emplace_back("l.mixer.dt_bias", test::tensor({base}));
+    return items;
+  };
+  write_rank(0, mixer(0));
+  write_rank(1, mixer(10));
+  const ckpt::Checkpoint read = ckpt::open(dir_.path());
+  EXPECT_THAT(values(read, "l.mixer.in_proj.weight"), ElementsAre(0, 10, 1, 11, 2, 12, 3, 13, 4, 14));
+  EXPECT_THAT(values(read, "l.mixer.conv1d.bias"), ElementsAre(0, 10, 1, 11, 2, 12));
+  EXPECT_THAT(values(read, "l.mixer.norm.weight"), ElementsAre(0, 10));
+  EXPECT_THAT(values(read, "l.mixer.out_proj.weight"), ElementsAre(0, 10, 1, 11));
+  for (int rank : {0, 1}) write_rank(rank, mixer(0, false));
+  EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("the mixer is not that of Mamba 2"));
+  for (int rank : {0, 1}) {
+    Items items = mixer(0);
+    items[0].second = matrix(4, {1, 2, 3, 4});
+    write_rank(rank, items);
+  }
+  EXPECT_THAT(refusal(ErrorCode::corrupt),
+              HasSubstr("it has 4 rows, which are not those of 1 inner values and 1 heads"));
 }
 
 TEST_F(Megatron, OldHeadsNeedTheirNumber) {

@@ -1,0 +1,107 @@
+"""Makes tests/golden/fsdp.tar.xz and fsdp_dcp.tar.xz: what PyTorch's FSDP (version 1) writes on the CPU with gloo. Every
+case is a folder: in/ and joined.safetensors with the whole tensors. fsdp/ has rank files of torch.save, fsdp_dcp/ folders of
+torch.distributed.checkpoint; fsdp_refused/ has LOCAL_STATE_DICT, whose shapes no file says.
+Use: python make_fsdp.py FOLDER (needs torch, numpy and safetensors)"""
+
+import collections
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torch.multiprocessing as mp
+from safetensors.torch import save_file
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp import ShardingStrategy, StateDictType
+
+CASES = {
+    # set, ranks, use_orig_params, dtype, what else
+    "two": ("fsdp", 2, False, torch.float32, {}),
+    "four": ("fsdp", 4, True, torch.bfloat16, {"name": "shard_{}.pt"}),
+    "five": ("fsdp", 5, True, torch.float16, {"name": "rank_{}.pth"}),
+    "one": ("fsdp", 1, True, torch.float32, {}),
+    "hybrid": ("fsdp", 4, True, torch.float32, {"hybrid": True}),
+    "accelerate": ("fsdp", 2, True, torch.float32, {"name": "pytorch_model_fsdp_0_rank{}.bin"}),
+    "training": ("fsdp", 2, True, torch.float32, {"training": True, "name": "step5-rank-{}.ckpt"}),
+    "two_dcp": ("fsdp_dcp", 2, False, torch.float32, {}),
+    "four_dcp": ("fsdp_dcp", 4, True, torch.bfloat16, {}),
+    "accelerate_dcp": ("fsdp_dcp", 2, True, torch.float32, {"folder": "pytorch_model_fsdp_0"}),
+    "local_flat": ("fsdp_refused", 2, False, torch.float32, {"kind": StateDictType.LOCAL_STATE_DICT}),
+    "local_orig": ("fsdp_refused", 2, True, torch.float32, {"kind": StateDictType.LOCAL_STATE_DICT}),
+}
+
+
+def make_model(dtype):
+    torch.manual_seed(3)
+    return nn.Sequential(collections.OrderedDict(
+        embed=nn.Embedding(7, 5),
+        block=nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3, bias=False)),
+        head=nn.Linear(3, 1))).to(dtype)
+
+
+def flat_tensors(value, prefix=""):
+    """The tensors of a tree under dotted names."""
+    out = {}
+    if isinstance(value, torch.Tensor):
+        out[prefix[1:]] = value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            out.update(flat_tensors(item, f"{prefix}.{key}"))
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            out.update(flat_tensors(item, f"{prefix}.{i}"))
+    return out
+
+
+def run(rank, root, name):
+    kind, ranks, orig, dtype, more = CASES[name]
+    dist.init_process_group("gloo", rank=rank, world_size=ranks, init_method=f"file://{root}/meet")
+    settings = {"use_orig_params": orig, "device_id": torch.device("cpu")}
+    if more.get("hybrid"):
+        groups = [dist.new_group([0, 1]), dist.new_group([2, 3])], [dist.new_group([0, 2]), dist.new_group([1, 3])]
+        settings.update(sharding_strategy=ShardingStrategy.HYBRID_SHARD,
+                        process_group=(groups[0][rank // 2], groups[1][rank % 2]))
+    model = make_model(dtype)
+    model.block = FSDP(model.block, **settings)
+    model = FSDP(model, **settings)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    if more.get("training"):
+        model(torch.tensor([[1], [4]])[:, 0]).sum().backward()
+        optimizer.step()
+    with FSDP.state_dict_type(model, more.get("kind", StateDictType.SHARDED_STATE_DICT)):
+        state = model.state_dict()
+        if more.get("training"):
+            state = {"model": state, "optimizer": FSDP.optim_state_dict(model, optimizer), "epoch": 5}
+    with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):
+        full = model.state_dict()
+        if more.get("training"):
+            full = {"model": full, "optimizer": FSDP.optim_state_dict(model, optimizer), "epoch": 5}
+    if "folder" in more:
+        state, full = {"model": state}, {"model": full}
+    folder = os.path.join(root, kind, name)
+    inside = os.path.join(folder, "in", more.get("folder", ""))
+    os.makedirs(inside, exist_ok=True)
+    if kind == "fsdp_dcp":
+        dcp.save(state, checkpoint_id=inside)
+    else:
+        torch.save(state, os.path.join(inside, more.get("name", "model_rank{}.pth").format(rank)))
+    if rank == 0:
+        save_file({key: value.clone().contiguous() for key, value in flat_tensors(full).items()},
+                  os.path.join(folder, "joined.safetensors"))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main():
+    root = os.path.abspath(sys.argv[1])
+    os.makedirs(root, exist_ok=True)
+    for name, case in CASES.items():
+        mp.spawn(run, (root, name), nprocs=case[1])
+        if os.path.exists(os.path.join(root, "meet")):
+            os.remove(os.path.join(root, "meet"))
+
+
+if __name__ == "__main__":
+    main()
