@@ -17,15 +17,19 @@ using core::DType;
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::size_t kMaxElements = 256;           ///< of a block
-constexpr std::uint64_t kBytesAtOnce = 256 << 10;   ///< of the wider side
-constexpr std::uint64_t kBytesOfThreads = 4 << 20;  ///< the same where several threads share them
+constexpr std::size_t kMaxElements = 256;       ///< of a block
+constexpr std::uint64_t kPiece = 256 << 10;     ///< bytes of the wider side that one thread converts at once
+constexpr std::uint64_t kPiecesOfThreads = 16;  ///< of a read by several threads
 
-/// Units of `to` bytes that come from as many units of `from` bytes each; about `at_once` bytes are held.
+/// Units of `to` bytes that come from as many units of `from` bytes each, read and converted in pieces by `threads`.
+/// Each holds a piece of what it converts.
 class BlockwiseSource : public UnitSource {
  public:
-  BlockwiseSource(SourcePtr source, std::uint64_t from, std::uint64_t to, std::uint64_t at_once)
-      : UnitSource(source->size() / from, to, at_once / std::max(from, to)), source_(std::move(source)), from_(from) {
+  BlockwiseSource(SourcePtr source, std::uint64_t from, std::uint64_t to, unsigned threads)
+      : UnitSource(source->size() / from, to, at_once(from, to, threads)),
+        source_(std::move(source)),
+        from_(from),
+        threads_(threads) {
     if (source_->size() % from != 0) throw Error(ErrorCode::corrupt, "a tensor ends within a quantised block");
   }
 
@@ -36,20 +40,32 @@ class BlockwiseSource : public UnitSource {
   virtual void convert(Bytes in, MutableBytes out, std::uint64_t units) const = 0;
 
  private:
+  static std::uint64_t piece(std::uint64_t from, std::uint64_t to) { return kPiece / std::max(from, to); }
+  static std::uint64_t at_once(std::uint64_t from, std::uint64_t to, unsigned threads) {
+    return piece(from, to) * (threads == 1 ? 1 : kPiecesOfThreads);
+  }
+
   void compute(std::uint64_t first, MutableBytes out) const override {
-    core::ByteVector raw(out.size() / unit() * from_);
-    source_->read(first * from_, raw);
-    convert(raw, out, out.size() / unit());
+    const std::uint64_t units = out.size() / unit();
+    const std::uint64_t piece_units = piece(from_, unit());
+    parallel_for((units + piece_units - 1) / piece_units, threads_, [&](std::size_t i) {
+      const std::uint64_t begin = i * piece_units;
+      const std::uint64_t count = std::min(piece_units, units - begin);
+      core::ByteVector raw(count * from_);
+      source_->read((first + begin) * from_, raw);
+      convert(raw, out.subspan(begin * unit(), count * unit()), count);
+    });
   }
 
   SourcePtr source_;
   std::uint64_t from_;
+  unsigned threads_;
 };
 
 class UnpackedSource final : public BlockwiseSource {
  public:
-  UnpackedSource(SourcePtr blocks, const BlockCodec& codec)
-      : BlockwiseSource(std::move(blocks), codec.bytes, codec.elements * sizeof(float), kBytesAtOnce), codec_(codec) {}
+  UnpackedSource(SourcePtr blocks, const BlockCodec& codec, unsigned threads)
+      : BlockwiseSource(std::move(blocks), codec.bytes, codec.elements * sizeof(float), threads), codec_(codec) {}
 
  private:
   void convert(Bytes in, MutableBytes out, std::uint64_t units) const override {
@@ -67,28 +83,15 @@ class UnpackedSource final : public BlockwiseSource {
 class PackedSource final : public BlockwiseSource {
  public:
   PackedSource(SourcePtr values, const BlockCodec& codec, std::string name, unsigned threads)
-      : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes,
-                        is_slow(codec) ? kBytesOfThreads : kBytesAtOnce),
+      : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes, threads),
         codec_(codec),
-        name_(std::move(name)),
-        threads_(is_slow(codec) ? threads : 1) {}
+        name_(std::move(name)) {}
 
  private:
-  /// Blocks of parts try many scales for each: slower than one core reads, so all of them pack.
-  static bool is_slow(const BlockCodec& codec) { return codec.elements == kMaxElements; }
-
   void convert(Bytes in, MutableBytes out, std::uint64_t units) const override {
-    const std::uint64_t piece = kBytesAtOnce / (codec_.elements * sizeof(float));
-    const std::uint64_t pieces = (units + piece - 1) / piece;
-    parallel_for(pieces, threads_, [&](std::size_t i) {
-      pack_units(in, out, i * piece, std::min<std::uint64_t>((i + 1) * piece, units));
-    });
-  }
-
-  void pack_units(Bytes in, MutableBytes out, std::uint64_t first, std::uint64_t end) const {
     float values[kMaxElements];
     std::size_t width = codec_.elements * sizeof(float);
-    for (std::uint64_t i = first; i < end; ++i) {
+    for (std::uint64_t i = 0; i < units; ++i) {
       std::memcpy(values, in.data() + i * width, width);
       bool finite = std::all_of(values, values + codec_.elements, [](float value) { return std::isfinite(value); });
       if (!finite) {
@@ -101,12 +104,11 @@ class PackedSource final : public BlockwiseSource {
 
   const BlockCodec& codec_;
   std::string name_;
-  unsigned threads_;
 };
 
 }  // namespace
 
-EntryPtr unpacked(const Entry& entry) {
+EntryPtr unpacked(const Entry& entry, unsigned threads) {
   const BlockCodec* codec = find_block_codec(entry.blocks->name);
   if (codec == nullptr) return nullptr;
   auto values = std::make_shared<Entry>(entry);
@@ -114,7 +116,7 @@ EntryPtr unpacked(const Entry& entry) {
   values->shape = entry.blocks->shape;
   values->blocks.reset();
   values->view.reset();
-  if (entry.bytes != nullptr) values->bytes = std::make_shared<UnpackedSource>(entry.bytes, *codec);
+  if (entry.bytes != nullptr) values->bytes = std::make_shared<UnpackedSource>(entry.bytes, *codec, threads);
   return values;
 }
 

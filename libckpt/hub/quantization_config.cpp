@@ -73,9 +73,10 @@ std::string scheme_by(const QuantizationConfig& config, const std::string& schem
   return "unknown packing of " + core::printable(config.method) + format_behind(config);
 }
 
-Checkpoint dequantize(const Checkpoint& checkpoint, const QuantizationConfig& config, QuantizeReport* report) {
+Checkpoint dequantize(const Checkpoint& checkpoint, const QuantizationConfig& config, QuantizeReport* report,
+                      unsigned threads) {
   QuantizeReport done;
-  Checkpoint out = dequantize(checkpoint, {.gptq_v2 = config.format == kSecondFormat}, &done);
+  Checkpoint out = dequantize(checkpoint, {.gptq_v2 = config.format == kSecondFormat, .threads = threads}, &done);
   for (const QuantizeReport::Count& count : done.counts) require_packing(config, count.from);
   if (report != nullptr) *report = std::move(done);
   return out;

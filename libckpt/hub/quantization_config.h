@@ -23,8 +23,10 @@ QuantizationConfig quantization_config(const std::filesystem::path& path, bool a
 /// (gptq_p)" where `config` names another than that scheme's; such layers are not dequantized.
 std::string scheme_by(const QuantizationConfig& config, const std::string& scheme);
 
-/// dequantize() of all of it, with GPTQ's zero points as `config` says. Errors: those of dequantize();
-/// Error(unsupported) when `config` says that layers of the form of GPTQ's or AWQ's are packed in another way.
-Checkpoint dequantize(const Checkpoint& checkpoint, const QuantizationConfig& config, QuantizeReport* report = nullptr);
+/// dequantize() of all of it, with GPTQ's zero points as `config` says and DequantizeOptions::threads. Errors: those of
+/// dequantize(); Error(unsupported) when `config` says that layers of the form of GPTQ's or AWQ's are packed in another
+/// way.
+Checkpoint dequantize(const Checkpoint& checkpoint, const QuantizationConfig& config, QuantizeReport* report = nullptr,
+                      unsigned threads = 1);
 
 }  // namespace ckpt

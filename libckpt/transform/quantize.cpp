@@ -99,12 +99,12 @@ EntryPtr as_type(const EntryPtr& values, DType to) {
 class Dequantizer final : public EntryMap {
  public:
   Dequantizer(const Checkpoint& checkpoint, const DequantizeOptions& options)
-      : EntryMap(checkpoint, options.at), to_(options.to) {}
+      : EntryMap(checkpoint, options.at), to_(options.to), threads_(options.threads) {}
 
  protected:
   EntryPtr replacement(const Entry& entry, const std::string&) override {
     if (!entry.blocks) return nullptr;
-    EntryPtr values = detail::unpacked(entry);
+    EntryPtr values = detail::unpacked(entry, threads_);
     if (values == nullptr) {
       throw Error(ErrorCode::unsupported, "quantised blocks of type " + entry.blocks->name + " cannot be unpacked");
     }
@@ -113,6 +113,7 @@ class Dequantizer final : public EntryMap {
 
  private:
   DType to_;
+  unsigned threads_;
 };
 
 /// Puts one weight in the place of the first part of each layer, and takes the others away.

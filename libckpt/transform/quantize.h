@@ -20,13 +20,14 @@ struct DequantizeOptions {
   std::string at = {};                ///< dotted path of the dict that is meant; "" = whole file
   /// GPTQ layers have their zero points as they are, not less one: "checkpoint_format": "gptq_v2" in config.json.
   bool gptq_v2 = false;
+  unsigned threads = 1;  ///< that share a large read of blocks; 0: one per core
 };
 
 struct QuantizeOptions {
   std::string to = "Q8_0";  ///< one of quantized_types(): Q8_0, Q4_K, ...
   Selection keep = {};      ///< tensors that stay as they are; nothing when `include` is empty
   std::string at = {};      ///< dotted path of the dict that is meant; "" = whole file
-  unsigned threads = 0;     ///< that pack the types which take long; 0: one per core
+  unsigned threads = 0;     ///< that share a large read; 0: one per core
 };
 
 struct QuantizeReport {

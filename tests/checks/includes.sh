@@ -23,7 +23,7 @@ libcore/tensorboard.h : libcore/tensorboard/
 libcore/tensorboard : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/tensorboard/
 libcore             : libcore
 libckpt/io          : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/hint.h libckpt/limits.h libckpt/report.h
-libckpt/blocks      : libcore/base libckpt/io libckpt/blocks libckpt/MODEL
+libckpt/blocks      : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/blocks libckpt/MODEL
 libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/blocks libckpt/transform libckpt/MODEL
 libckpt/analyze     : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/blocks libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL

@@ -129,7 +129,7 @@ void warn_of_method(Edit& edit, const ckpt::QuantizationConfig& config, std::uin
 }
 
 /// All of the file, or the one dict that was named.
-Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequantize, bool allow_symlinks) {
+Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequantize, const EditOptions& options) {
   Edit edit;
   edit.checkpoint = checkpoint;
   edit.checkpoint.root = ckpt::value_at(checkpoint.root, at);
@@ -137,8 +137,8 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequan
   edit.summary = count_of(tensors, "tensor") + " from " + checkpoint.format;
   ckpt::QuantizeReport report;
   if (dequantize) {
-    const ckpt::QuantizationConfig config = ckpt::quantization_config(checkpoint.path, allow_symlinks);
-    edit.checkpoint = ckpt::dequantize(edit.checkpoint, config, &report);
+    const ckpt::QuantizationConfig config = ckpt::quantization_config(checkpoint.path, options.allow_symlinks);
+    edit.checkpoint = ckpt::dequantize(edit.checkpoint, config, &report, options.threads);
     warn_of_method(edit, config, report.changed);
     edit.summary += ", " + core::format_count(report.changed) + " of them dequantized";
     for (const ckpt::QuantizeReport::Count& count : report.counts) {
@@ -192,7 +192,7 @@ int run(Context& context, Options& options) {
   check_dtype(options, model);
   auto take_from = [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
     if (model) return take_hub_model(checkpoint, job.source.path, {options.dtype, options.dequantize}, options);
-    return take(checkpoint, at, options.dequantize, options.allow_symlinks);
+    return take(checkpoint, at, options.dequantize, options);
   };
   int code = run_job(context, options, {"convert", ""}, job, take_from, json);
   if (options.json) context.out.print(json.text() + "\n");

@@ -136,7 +136,8 @@ Edit take_hub_model(const ckpt::Checkpoint& checkpoint, const fs::path& folder, 
   check_type(types.dtype);
   ckpt::Checkpoint weights = checkpoint;
   if (types.dequantize) {
-    weights = ckpt::dequantize(checkpoint, ckpt::quantization_config(folder, options.allow_symlinks));
+    const ckpt::QuantizationConfig config = ckpt::quantization_config(folder, options.allow_symlinks);
+    weights = ckpt::dequantize(checkpoint, config, nullptr, options.threads);
   }
   if (ckpt::gguf_architecture(folder, options.allow_symlinks).empty()) return take_unknown(weights);
   ckpt::GgufModelOptions to{.allow_symlinks = options.allow_symlinks, .dequantized = types.dequantize};
@@ -164,7 +165,7 @@ int write_hub_folder(Context& context, const EditOptions& options, const Address
   ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.look(report));
   ckpt::GgufModelReport noted;
   const ckpt::HubModel model = core::with_context(source.path.string(), [&] {
-    if (dequantize) checkpoint = ckpt::dequantize(checkpoint);
+    if (dequantize) checkpoint = ckpt::dequantize(checkpoint, {.threads = options.threads});
     return ckpt::from_gguf_model(checkpoint, &noted);
   });
   report.warnings.insert(report.warnings.end(), noted.notes.begin(), noted.notes.end());
