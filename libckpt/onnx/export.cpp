@@ -117,6 +117,10 @@ std::string module_text(const std::string& module) {
 
 /// That everything which sees the inputs is in the trace.
 void check_traced(const OpTrace& trace) {
+  if (trace.has_hidden_casts()) {
+    fail(core::ErrorCode::unsupported,
+         "the model runs under autocast, whose casts a trace does not see: export it outside of the guard");
+  }
   if (trace.untraced().empty()) return;
   const core::detail::UntracedOp& first = trace.untraced().front();
   const bool reads = first.name == "item" || first.name == "to_vector";

@@ -18,7 +18,8 @@
 namespace ckpt::onnx {
 
 using Integers = std::vector<std::int64_t>;
-using AttributeValue = std::variant<std::int64_t, double, std::string, Integers>;
+using Texts = std::vector<std::string>;
+using AttributeValue = std::variant<std::int64_t, double, std::string, Integers, Texts>;
 struct Attribute {
   std::string name;
   AttributeValue value;

@@ -34,6 +34,9 @@ std::string attribute_bytes(const Attribute& attribute) {
   } else if (const auto* text = std::get_if<std::string>(&attribute.value)) {
     wire::bytes(out, 4, *text);
     wire::integer(out, 20, 3);
+  } else if (const auto* texts = std::get_if<Texts>(&attribute.value)) {
+    for (const std::string& each : *texts) wire::bytes(out, 9, each);
+    wire::integer(out, 20, 8);
   } else {
     for (const std::int64_t each : std::get<Integers>(attribute.value)) wire::integer(out, 8, each);
     wire::integer(out, 20, 7);

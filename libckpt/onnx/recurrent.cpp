@@ -65,10 +65,14 @@ void rnn(Step& s) {
   layer(s, "RNN", {0}, {});
 }
 
+void rnn_relu(Step& s) {
+  layer(s, "RNN", {0}, {{"activations", Texts{"Relu"}}});
+}
+
 }  // namespace
 
 std::vector<NamedWriter> recurrent_writers() {
-  return {{"lstm", lstm}, {"gru", gru}, {"rnn_tanh", rnn}};
+  return {{"lstm", lstm}, {"gru", gru}, {"rnn_tanh", rnn}, {"rnn_relu", rnn_relu}};
 }
 
 }  // namespace ckpt::onnx

@@ -117,19 +117,6 @@ void stack(Step& s) {
   s.set(s.value("Concat", std::move(parts), {{"axis", dim}}));
 }
 
-void index_select(Step& s) {
-  s.set(s.value("Gather", {s.in(0), s.in(1)}, {{"axis", s.wrapped(s.integer("dim"), s.rank())}}));
-}
-
-void gather(Step& s) {
-  s.set(s.value("GatherElements", {s.in(0), s.in(1)}, {{"axis", s.wrapped(s.integer("dim"), s.rank())}}));
-}
-
-void one_hot(Step& s) {
-  const std::string depth = s.graph().scalar(static_cast<double>(s.integer("classes")), DType::i64);
-  s.set(s.value("OneHot", {s.in(0), depth, s.graph().list(Integers{0, 1})}, {{"axis", std::int64_t{-1}}}));
-}
-
 void full(Step& s) {
   const std::string value = s.scalar(s.number("value"));
   s.set(s.value("Expand", {value, s.graph().list(s.output_sizes())}));
@@ -163,21 +150,49 @@ void triu(Step& s) {
   triangle(s, 1);
 }
 
-/// What falls off one end comes back at the other.
+/// Counted from the front, whatever its sign; of a size that may differ while it runs.
+std::string cut_at(Step& s, const SizeTerm& size, std::int64_t shift) {
+  if (size.is_constant()) {
+    const std::int64_t n = size.offset, by = n == 0 ? 0 : ((shift % n) + n) % n;
+    return s.graph().list(Integers{n - by});
+  }
+  const std::string whole = s.graph().one(size);
+  return s.value("Sub", {whole, s.value("Mod", {s.graph().list(Integers{shift}), whole})});
+}
+
+std::string rolled(Step& s, const std::string& x, const SizeTerm& size, std::int64_t shift, std::int64_t dim) {
+  const std::string cut = cut_at(s, size, shift), none = s.graph().list(Integers{0});
+  const std::string end = s.graph().list(Integers{kEnd});
+  return s.value("Concat", {sliced(s, x, cut, end, dim, 1), sliced(s, x, none, cut, dim, 1)}, {{"axis", dim}});
+}
+
+/// What falls off one end comes back at the other; without dimensions of all elements as one line.
 void roll(Step& s) {
   const Integers shifts = s.integers("shifts"), dims = s.integers("dims");
-  if (dims.size() != shifts.size()) s.refuse("it has no dimensions");
   std::string x = s.in(0);
+  if (dims.empty()) {
+    std::vector<SizeTerm> sizes = s.input_sizes(0);
+    if (std::any_of(sizes.begin(), sizes.end(), [](const SizeTerm& size) { return !size.is_constant(); })) {
+      s.refuse("without dimensions it has operators for fixed sizes alone");
+    }
+    x = s.value("Reshape", {x, s.graph().list(Integers{-1})});
+    x = rolled(s, x, {.factor = 0, .sizes = {}, .offset = s.input(0).numel()}, shifts.at(0), 0);
+    return s.set(s.value("Reshape", {x, s.graph().list(sizes)}));
+  }
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const std::int64_t dim = s.wrapped(dims[i], s.rank());
-    const std::int64_t size = s.fixed_sizes(0, dim)[0];
-    const std::int64_t shift = size == 0 ? 0 : ((shifts[i] % size) + size) % size;
-    if (shift == 0) continue;
-    const std::string cut = s.graph().list(Integers{size - shift}), none = s.graph().list(Integers{0});
-    const std::string end = s.graph().list(Integers{kEnd});
-    x = s.value("Concat", {sliced(s, x, cut, end, dim, 1), sliced(s, x, none, cut, dim, 1)}, {{"axis", dim}});
+    x = rolled(s, x, s.input_sizes(0)[static_cast<std::size_t>(dim)], shifts[i], dim);
   }
   s.set(x);
+}
+
+/// From the last one to the first.
+void flip(Step& s) {
+  Integers dims = s.integers("dims");
+  if (dims.empty()) return s.set(s.in(0));
+  for (std::int64_t& d : dims) d = s.wrapped(d, s.rank());
+  const auto all = [&](std::int64_t number) { return s.graph().list(Integers(dims.size(), number)); };
+  s.set(s.value("Slice", {s.in(0), all(-1), all(-kEnd), s.graph().list(dims), all(-1)}));
 }
 
 void repeat(Step& s) {
@@ -187,6 +202,25 @@ void repeat(Step& s) {
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(times.size()) - s.rank(); ++d) front.push_back(d);
   if (!front.empty()) x = s.value("Unsqueeze", {x, s.graph().list(front)});
   s.set(s.value("Tile", {x, s.graph().list(times)}));
+}
+
+/// With what lies at the other end on both sides.
+std::string wrapped_around(Step& s, const Integers& sides) {
+  const auto rank = static_cast<std::size_t>(s.rank());
+  std::string x = s.in(0);
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t before = sides[d], behind = sides[rank + d], dim = static_cast<std::int64_t>(d);
+    if (before < 0 || behind < 0) s.refuse("circular padding that cuts has no operator");
+    std::vector<std::string> parts;
+    const auto part = [&](std::int64_t from, std::int64_t to) {
+      return sliced(s, x, s.graph().list(Integers{from}), s.graph().list(Integers{to}), dim, 1);
+    };
+    if (before > 0) parts.push_back(part(-before, kEnd));
+    parts.push_back(x);
+    if (behind > 0) parts.push_back(part(0, behind));
+    if (parts.size() > 1) x = s.value("Concat", std::move(parts), {{"axis", dim}});
+  }
+  return x;
 }
 
 /// Pairs from the last dimension on become all first ones, then all last ones.
@@ -199,7 +233,7 @@ void pad(Step& s) {
     sides[rank - 1 - i] = pads[2 * i];
     sides[2 * rank - 1 - i] = pads[2 * i + 1];
   }
-  if (mode == "circular") s.refuse("circular padding has no operator");
+  if (mode == "circular") return s.set(wrapped_around(s, sides));
   const char* name = mode == "reflect" ? "reflect" : mode == "replicate" ? "edge" : "constant";
   const std::string value = mode == "zeros" || mode == "constant" ? s.scalar(s.number("value")) : "";
   s.set(s.value("Pad", {s.in(0), s.graph().list(sides), value}, {{"mode", std::string(name)}}));
@@ -222,14 +256,12 @@ std::vector<NamedWriter> shape_writers() {
           {"unbind", unbind},
           {"cat", cat},
           {"stack", stack},
-          {"index_select", index_select},
-          {"gather", gather},
-          {"one_hot", one_hot},
           {"full", full},
           {"arange", arange},
           {"tril", tril},
           {"triu", triu},
           {"roll", roll},
+          {"flip", flip},
           {"repeat", repeat},
           {"pad", pad}};
 }

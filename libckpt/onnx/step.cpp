@@ -158,8 +158,8 @@ Integers Step::fixed_sizes(std::size_t i, std::int64_t from) const {
 void write_step(Step& step) {
   static const std::map<std::string_view, Writer> writers = [] {
     std::map<std::string_view, Writer> all;
-    for (const auto& table :
-         {elementwise_writers(), layer_writers(), shape_writers(), reduction_writers(), recurrent_writers()}) {
+    for (const auto& table : {elementwise_writers(), layer_writers(), window_writers(), shape_writers(),
+                              indexing_writers(), reduction_writers(), recurrent_writers()}) {
       for (const NamedWriter& one : table) all[one.name] = one.write;
     }
     return all;

@@ -114,6 +114,8 @@ std::vector<NamedWriter> elementwise_writers();
 std::vector<NamedWriter> layer_writers();
 std::vector<NamedWriter> shape_writers();
 std::vector<NamedWriter> reduction_writers();
+std::vector<NamedWriter> indexing_writers();
+std::vector<NamedWriter> window_writers();
 std::vector<NamedWriter> recurrent_writers();
 
 }  // namespace ckpt::onnx

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor_impl.h"
 
 namespace core {
@@ -69,6 +70,7 @@ void Casts::start(CastRule rule, CastOn on, const Tensor* const* inputs, std::si
   }
   active_ = true;
   autocast_mode.suspended = true;
+  if (tracing.load(std::memory_order_relaxed) != 0) note_hidden_casts();
 }
 
 bool Casts::is_eligible(const Tensor& x) const {

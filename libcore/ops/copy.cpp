@@ -152,6 +152,8 @@ Tensor repeat(const Tensor& x, const Shape& times) {
 }
 
 Tensor flip(const Tensor& x, const Shape& dims) {
+  if (core::detail::traced_now())
+    return core::detail::traced("flip", {x}, {{"dims", dims}}, [&] { return flip(x, dims); });
   auto flipped = raw::reduced_dims(dims, x.dim());
   Tensor out = raw::alias(x);
   for (std::size_t d = 0; d < x.sizes().size() && !dims.empty(); ++d) {

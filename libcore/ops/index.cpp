@@ -105,6 +105,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::i
 }
 
 Tensor take(const Tensor& x, const Tensor& index) {
+  if (core::detail::traced_now()) return core::detail::traced("take", {x, index}, {}, [&] { return take(x, index); });
   const Tensor at = checked_positions(index, x.numel(), "take");
   const Tensor dense = raw::contiguous(x);
   const Tensor flat = raw::view(dense, {dense.numel()}, {1}, dense.storage_offset());

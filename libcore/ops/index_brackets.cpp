@@ -16,6 +16,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/scatter.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -262,10 +263,14 @@ Tensor put_at(const Tensor& x, const Positions& where, const Tensor& values, boo
 
 }  // namespace
 
-Tensor index(const Tensor& x, const std::vector<TensorIndex>& items) {
-  check_count(x, items);
-  Viewed viewed = apply_views(x, items);
-  if (!picks(viewed)) return viewed.x.is_same(x) ? viewed.x.as_strided(x.sizes(), x.strides()) : viewed.x;
+namespace {
+
+Tensor picked(const Viewed& viewed) {
+  if (core::detail::traced_now()) {
+    std::vector<Tensor> inputs = {viewed.x};
+    inputs.insert(inputs.end(), viewed.positions.begin(), viewed.positions.end());
+    return core::detail::traced("index", inputs, {}, [&] { return picked(viewed); });
+  }
   const Positions where(viewed);
   const Tensor& at = where.at;
   Tensor dense = raw::contiguous(viewed.x);
@@ -277,6 +282,15 @@ Tensor index(const Tensor& x, const std::vector<TensorIndex>& items) {
   node->save(where.flat);
   record(out, node);
   return out;
+}
+
+}  // namespace
+
+Tensor index(const Tensor& x, const std::vector<TensorIndex>& items) {
+  check_count(x, items);
+  Viewed viewed = apply_views(x, items);
+  if (!picks(viewed)) return viewed.x.is_same(x) ? viewed.x.as_strided(x.sizes(), x.strides()) : viewed.x;
+  return picked(viewed);
 }
 
 const Tensor& index_put_(const Tensor& x, const std::vector<TensorIndex>& items, const Tensor& values,

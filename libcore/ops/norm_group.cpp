@@ -128,6 +128,9 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const LayerNormArguments
 }
 
 Tensor instance_norm(const Tensor& x, const BatchNormArguments& a) {
+  if (core::detail::traced_now())
+    return core::detail::traced("instance_norm", {x, a.weight, a.bias, a.running_mean, a.running_var},
+                                {{"training", a.training}, {"eps", a.eps}}, [&] { return instance_norm(x, a); });
   if (a.training) check_spatial(x);
   const std::int64_t images = x.size(0);
   BatchNormArguments all = a;

@@ -20,6 +20,7 @@
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -95,6 +96,7 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
+  if (core::detail::traced_now()) return core::detail::traced("logaddexp", {a, b}, {}, [&] { return logaddexp(a, b); });
   check_floats(a, b, "logaddexp_cpu");
   const auto function = [](double x, double y) {
     return log_of_sum(

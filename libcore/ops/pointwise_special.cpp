@@ -17,6 +17,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -64,12 +65,14 @@ double sinc_of(double v) {
 }  // namespace
 
 Tensor asinh(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("asinh", {x}, {}, [&] { return asinh(x); });
   if (is_complex(x)) {
     return composed("AsinhBackward0", {x}, [](const TensorList& in) { return by_i(asin(by_i(in[0], 1)), -1); });
   }
   return with_saved_input<AsinhBackward>(x, host_unary(x, [](double v) { return std::asinh(v); }));
 }
 Tensor acosh(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("acosh", {x}, {}, [&] { return acosh(x); });
   if (is_complex(x)) {
     return composed("AcoshBackward0", {x},
                     [](const TensorList& in) { return log(in[0] + sqrt(in[0] + 1) * sqrt(in[0] - 1)); });
@@ -77,12 +80,14 @@ Tensor acosh(const Tensor& x) {
   return with_saved_input<AcoshBackward>(x, host_unary(x, [](double v) { return std::acosh(v); }));
 }
 Tensor atanh(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("atanh", {x}, {}, [&] { return atanh(x); });
   if (is_complex(x)) {
     return composed("AtanhBackward0", {x}, [](const TensorList& in) { return by_i(atan(by_i(in[0], 1)), -1); });
   }
   return with_saved_input<AtanhBackward>(x, host_unary(x, [](double v) { return std::atanh(v); }));
 }
 Tensor erfc(const Tensor& x) {
+  if (core::detail::traced_now()) return core::detail::traced("erfc", {x}, {}, [&] { return erfc(x); });
   return with_saved_input<ErfcBackward>(x, host_unary(x, [](double v) { return std::erfc(v); }));
 }
 

@@ -154,6 +154,14 @@ Tensor pool(const Windows& windows, const Tensor& x, bool forward) {
   return out;
 }
 
+std::vector<core::detail::TraceAttribute> max_pool_attributes(Size2 kernel, const MaxPool2dOptions& options) {
+  return {{"kernel", kernel},
+          {"stride", options.stride.given() ? options.stride : kernel},
+          {"padding", options.padding},
+          {"dilation", options.dilation},
+          {"ceil_mode", options.ceil_mode}};
+}
+
 }  // namespace
 
 void detail::check_fractional(const FractionalPoolOptions& o, const char* name) {
@@ -164,6 +172,9 @@ void detail::check_fractional(const FractionalPoolOptions& o, const char* name) 
 }
 
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("max_pool_with_indices", {x}, max_pool_attributes(kernel, options),
+                                [&] { return max_pool2d_with_indices(x, kernel, options); });
   ValuesIndices out = raw::max_pool2d(x, kernel, options);
   if (needs_grad(x)) {
     record_picked<MaxPool2DWithIndicesBackward>(out.values, x, out.indices,
@@ -174,12 +185,7 @@ ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPo
 
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
   if (core::detail::traced_now())
-    return core::detail::traced("max_pool2d", {x},
-                                {{"kernel", kernel},
-                                 {"stride", options.stride.given() ? options.stride : kernel},
-                                 {"padding", options.padding},
-                                 {"dilation", options.dilation},
-                                 {"ceil_mode", options.ceil_mode}},
+    return core::detail::traced("max_pool2d", {x}, max_pool_attributes(kernel, options),
                                 [&] { return max_pool2d(x, kernel, options); });
   const core::detail::OpScope scope("max_pool2d", x);
   raw::BlockedMaxPool pooled =

@@ -24,6 +24,7 @@
 #include "libcore/ops/scatter.h"
 #include "libcore/tensor/deterministic.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/size2.h"
 #include "libcore/tensor/tensor.h"
@@ -32,6 +33,25 @@ namespace core {
 namespace {
 
 using detail::spread;
+
+/// As a trace notes the options of three dimensions.
+std::vector<core::detail::TraceAttribute> volume_attributes(const Shape& kernel, const MaxPoolOptions& o) {
+  const Shape k = spread(kernel, 3, 1);
+  return {{"kernel", k},
+          {"stride", o.stride.empty() ? k : spread(o.stride, 3, 1)},
+          {"padding", spread(o.padding, 3, 0)},
+          {"dilation", spread(o.dilation, 3, 1)},
+          {"ceil_mode", o.ceil_mode}};
+}
+std::vector<core::detail::TraceAttribute> volume_attributes(const Shape& kernel, const AvgPoolOptions& o) {
+  const Shape k = spread(kernel, 3, 1);
+  return {{"kernel", k},
+          {"stride", o.stride.empty() ? k : spread(o.stride, 3, 1)},
+          {"padding", spread(o.padding, 3, 0)},
+          {"ceil_mode", o.ceil_mode},
+          {"count_include_pad", o.count_include_pad},
+          {"divisor", o.divisor_override.value_or(0)}};
+}
 
 /// Windows over one dimension.
 struct Windows {
@@ -257,10 +277,14 @@ ValuesIndices max_pool1d_with_indices(const Tensor& x, const Shape& kernel, cons
 }
 
 Tensor max_pool1d(const Tensor& x, const Shape& kernel, const MaxPoolOptions& options) {
-  return max_pool1d_with_indices(x, kernel, options).values;
+  check_line(x, "max_pool1d");
+  return max_pool2d(x.unsqueeze(-2), Size2(1, kernel[0]), row_options(kernel, options)).squeeze(-2);
 }
 
 ValuesIndices max_pool3d_with_indices(const Tensor& x, const Shape& kernel, const MaxPoolOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("max_pool_with_indices", {x}, volume_attributes(kernel, options),
+                                [&] { return max_pool3d_with_indices(x, kernel, options); });
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return max_pool3d_with_indices(to(x), kernel, options);
   if (x.dim() != 4 && x.dim() != 5) {
     throw Error(ErrorCode::runtime, "non-empty 4D or 5D (batch mode) tensor expected for input");
@@ -270,6 +294,9 @@ ValuesIndices max_pool3d_with_indices(const Tensor& x, const Shape& kernel, cons
 }
 
 Tensor max_pool3d(const Tensor& x, const Shape& kernel, const MaxPoolOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("max_pool3d", {x}, volume_attributes(kernel, options),
+                                [&] { return max_pool3d(x, kernel, options); });
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return max_pool3d(to(x), kernel, options);
   return max_pool3d_with_indices(x, kernel, options).values;
 }
@@ -283,6 +310,9 @@ Tensor avg_pool1d(const Tensor& x, const Shape& kernel, const AvgPoolOptions& o)
 }
 
 Tensor avg_pool3d(const Tensor& x, const Shape& kernel, const AvgPoolOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("avg_pool3d", {x}, volume_attributes(kernel, o),
+                                [&] { return avg_pool3d(x, kernel, o); });
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return avg_pool3d(to(x), kernel, o);
   if (o.divisor_override == 0) throw Error(ErrorCode::runtime, "divisor must be not zero");
   const std::vector<Windows> all = windows_of(x, kernel, {o.stride, o.padding, {}, o.ceil_mode});

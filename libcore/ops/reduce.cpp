@@ -127,6 +127,9 @@ Tensor mean(const Tensor& x, const ReduceOptions& options) {
   return with_reduce_node<MeanBackward>(x, options, raw::reduce(ReduceOp::mean, x, options));
 }
 Tensor prod(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("prod", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return prod(x, options); });
   if (const Casts to(CastRule::f32, CastOn::any, {&x}); to) return prod(to(x), options);
   Tensor out = raw::reduce(ReduceOp::prod, x, options);
   if (!needs_grad(x)) return out;
@@ -137,6 +140,9 @@ Tensor prod(const Tensor& x, const ReduceOptions& options) {
 }
 
 Tensor norm(const Tensor& x, const NormOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("norm", {x}, {{"p", options.p}, {"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return norm(x, options); });
   if (is_complex(x.dtype())) return norm(abs(x), options);
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return norm(to(x), options);
   if (detail::any_sparse(x)) return norm(sparse_values(coalesce(x)), options);
@@ -152,6 +158,9 @@ Tensor norm(const Tensor& x, const NormOptions& options) {
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("logsumexp", {x}, {{"dims", dims}, {"keepdim", keepdim}},
+                                [&] { return logsumexp(x, dims, keepdim); });
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return logsumexp(to(x), dims, keepdim);
   if (is_complex(x.dtype())) {
     return composed("LogsumexpBackward0", {x}, [dims, keepdim](const TensorList& in) {
@@ -191,9 +200,15 @@ Tensor sum_to(const Tensor& x, const Shape& sizes) {
 }
 
 Tensor all(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("all", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return all(x, options); });
   return raw::reduce(ReduceOp::all, x, options);
 }
 Tensor any(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("any", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return any(x, options); });
   return raw::reduce(ReduceOp::any, x, options);
 }
 

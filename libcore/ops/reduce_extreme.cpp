@@ -143,19 +143,30 @@ Tensor amax(const Tensor& x, const ReduceOptions& options) {
   return shared_extreme(ReduceOp::max, x, options, "AmaxBackward0");
 }
 Tensor amin(const Tensor& x, const ReduceOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("amin", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
+                                [&] { return amin(x, options); });
   check_reduces_some(x, options.dims, "amin()");
   return shared_extreme(ReduceOp::min, x, options, "AminBackward0");
 }
 Tensor max(const Tensor& x) {
+  if (core::detail::traced_now())
+    return core::detail::traced("amax", {x}, {{"dims", Shape{}}, {"keepdim", false}}, [&] { return max(x); });
   return extreme_of_all(ReduceOp::max, x, "MaxBackward1");
 }
 Tensor min(const Tensor& x) {
+  if (core::detail::traced_now())
+    return core::detail::traced("amin", {x}, {{"dims", Shape{}}, {"keepdim", false}}, [&] { return min(x); });
   return extreme_of_all(ReduceOp::min, x, "MinBackward1");
 }
 ValuesIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("max", {x}, {{"dim", dim}, {"keepdim", keepdim}}, [&] { return max(x, dim, keepdim); });
   return extreme_along(ReduceOp::max, x, dim, keepdim, "MaxBackward0");
 }
 ValuesIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("min", {x}, {{"dim", dim}, {"keepdim", keepdim}}, [&] { return min(x, dim, keepdim); });
   return extreme_along(ReduceOp::min, x, dim, keepdim, "MinBackward0");
 }
 
@@ -167,6 +178,10 @@ Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   return arg_extreme(ReduceOp::argmax, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("argmin", {x},
+                                {{"dim", dim.value_or(0)}, {"whole", !dim.has_value()}, {"keepdim", keepdim}},
+                                [&] { return argmin(x, dim, keepdim); });
   return arg_extreme(ReduceOp::argmin, x, dim, keepdim);
 }
 

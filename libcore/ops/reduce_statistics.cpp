@@ -21,6 +21,7 @@
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -142,6 +143,10 @@ VarMean var_mean(const Tensor& x, const VarOptions& o) {
 }
 
 Tensor var(const Tensor& x, const VarOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced(
+        "var", {x}, {{"correction", options.correction}, {"dims", options.dims}, {"keepdim", options.keepdim}},
+        [&] { return var(x, options); });
   if (is_complex(x.dtype())) {
     return composed("VarBackward0", {x},
                     [options](const TensorList& in) { return var(real(in[0]), options) + var(imag(in[0]), options); });
@@ -157,6 +162,10 @@ Tensor var(const Tensor& x, const VarOptions& options) {
   return out;
 }
 Tensor std(const Tensor& x, const VarOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced(
+        "std", {x}, {{"correction", options.correction}, {"dims", options.dims}, {"keepdim", options.keepdim}},
+        [&] { return std(x, options); });
   if (is_complex(x.dtype())) {
     return composed("StdBackward0", {x}, [options](const TensorList& in) { return sqrt(var(in[0], options)); });
   }

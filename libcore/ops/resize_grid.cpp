@@ -18,6 +18,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -220,6 +221,12 @@ void check_affine(const Tensor& theta, const Shape& size, bool align_corners) {
 }  // namespace
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced("grid_sample", {x, grid},
+                                {{"mode", std::string_view(options.mode)},
+                                 {"padding_mode", std::string_view(options.padding_mode)},
+                                 {"align_corners", options.align_corners.value_or(false)}},
+                                [&] { return grid_sample(x, grid, options); });
   if (const Casts to(CastRule::f32, CastOn::any, {&x, &grid}); to) return grid_sample(to(x), to(grid), options);
   const Rules rules = rules_of(options, given_or_warned(options.align_corners));
   check_sampler(x, grid);

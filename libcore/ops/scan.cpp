@@ -155,6 +155,8 @@ const Tensor& cumprod_(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
+  if (core::detail::traced_now())
+    return core::detail::traced("logcumsumexp", {x}, {{"dim", dim}}, [&] { return logcumsumexp(x, dim); });
   if (!is_floating(x.dtype())) {
     throw Error(ErrorCode::not_implemented,
                 std::string("\"logcumsumexp_out_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
@@ -217,6 +219,8 @@ Tensor cumsum(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
   return out;
 }
 Tensor cumprod(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
+  if (core::detail::traced_now())
+    return core::detail::traced("cumprod", {x}, {{"dim", dim}}, [&] { return cumprod(x, dim, dtype); });
   if (!dtype) {
     if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cumprod(to(x), dim, dtype);
   }

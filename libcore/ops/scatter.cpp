@@ -15,6 +15,7 @@
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -64,6 +65,9 @@ Tensor with_part(const char* printed, const Tensor& x, const Tensor& part, SlotO
 }  // namespace
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (core::detail::traced_now())
+    return core::detail::traced("scatter", {x, index, from}, {{"dim", dim}},
+                                [&] { return scatter(x, dim, index, from); });
   detail::check_scatter_dtype(x, from);
   Tensor out = raw::clone(x);
   raw::scatter_into(IndexOp::put, out, dim, index, from);
@@ -72,6 +76,9 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (core::detail::traced_now())
+    return core::detail::traced("scatter_add", {x, index, from}, {{"dim", dim}},
+                                [&] { return scatter_add(x, dim, index, from); });
   if (const Casts to(CastRule::widest, CastOn::cuda, {&x, &index, &from}); to)
     return scatter_add(to(x), dim, to(index), to(from));
   detail::check_scatter_dtype(x, from);
@@ -88,6 +95,9 @@ const Tensor& scatter_reduce_(const Tensor& x, std::int64_t dim, const Tensor& i
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
+  if (core::detail::traced_now())
+    return core::detail::traced("scatter_value", {x, index}, {{"dim", dim}, {"value", value}},
+                                [&] { return scatter(x, dim, index, value); });
   raw::check_fits_halves_too(value, x.dtype());
   Tensor out = raw::clone(x);
   raw::scatter_into(IndexOp::put, out, dim, index,

@@ -21,6 +21,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/deterministic.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -123,6 +124,9 @@ void check_index_copy(const Tensor& x, std::int64_t d, const Tensor& index, cons
 }  // namespace
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (core::detail::traced_now())
+    return core::detail::traced("index_add", {x, index, from}, {{"dim", dim}},
+                                [&] { return index_add(x, dim, index, from); });
   detail::check_index_add_dtype(x, from);
   Tensor out = raw::clone(x);
   raw::index_into(IndexOp::accumulate, out, dim, index, from);
@@ -168,6 +172,9 @@ Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accu
 }
 
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (core::detail::traced_now())
+    return core::detail::traced("index_copy", {x, index, from}, {{"dim", dim}},
+                                [&] { return index_copy(x, dim, index, from); });
   if (const Casts to(CastRule::widest, CastOn::cpu, {&x, &index, &from}); to)
     return index_copy(to(x), dim, to(index), to(from));
   check_index_copy(x, raw::wrap_dim(dim, x.dim()), index, from);
@@ -177,6 +184,9 @@ Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const 
 }
 
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value) {
+  if (core::detail::traced_now())
+    return core::detail::traced("index_fill", {x, index}, {{"dim", dim}, {"value", value}},
+                                [&] { return index_fill(x, dim, index, value); });
   if (index.dim() > 1) fail("Index has to be a vector/scalar");
   raw::check_fits_halves_too(value, x.dtype());
   const Tensor at = index.dim() == 0 ? raw::alias(index).reshape({1}) : index;

@@ -22,6 +22,7 @@
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -173,6 +174,10 @@ void check_index_reduce(const Tensor& x, std::int64_t d, const Tensor& index, co
 
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
                       const std::string& reduce, bool include_self) {
+  if (core::detail::traced_now())
+    return core::detail::traced("scatter_reduce", {x, index, from},
+                                {{"dim", dim}, {"reduce", std::string_view(reduce)}, {"include_self", include_self}},
+                                [&] { return scatter_reduce(x, dim, index, from, reduce, include_self); });
   const Plan plan{parse_kind(reduce), raw::wrap_dim(dim, x.dim()), include_self};
   detail::check_scatter_dtype(x, from);
   if (plan.kind == Kind::sum || plan.kind == Kind::mean) return summed(plan, x, index, from);

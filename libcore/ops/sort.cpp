@@ -6,6 +6,7 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -16,11 +17,17 @@ using core::detail::record_pick;
 }  // namespace
 
 ValuesIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
+  if (core::detail::traced_now())
+    return core::detail::traced("sort", {x}, {{"dim", dim}, {"descending", descending}},
+                                [&] { return sort(x, dim, descending); });
   ValuesIndices out = raw::sort(x, dim, descending);
   record_pick(x, out, dim, true, "SortBackward0");
   return out;
 }
 ValuesIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
+  if (core::detail::traced_now())
+    return core::detail::traced("topk", {x}, {{"k", k}, {"dim", dim}, {"largest", largest}},
+                                [&] { return topk(x, k, dim, largest); });
   std::int64_t d = raw::wrap_dim(dim, x.dim());
   if (k < 0 || k > (x.dim() == 0 ? 1 : x.size(d))) {
     throw Error(ErrorCode::runtime, "selected index k out of range");
@@ -35,6 +42,9 @@ ValuesIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool large
 }
 
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending) {
+  if (core::detail::traced_now())
+    return core::detail::traced("argsort", {x}, {{"dim", dim}, {"descending", descending}},
+                                [&] { return argsort(x, dim, descending); });
   return raw::sort(x, dim, descending).indices;
 }
 

@@ -126,6 +126,10 @@ void note_untraced(const char* name, const Tensor& x) {
   OpTrace::of_thread()->note(name, one, 1);
 }
 
+void note_hidden_casts() {
+  if (OpTrace* trace = OpTrace::of_thread()) trace->note_hidden_casts();
+}
+
 void note_kernel(std::string_view name, const Tensor* const* inputs, std::size_t count) {
   if (traces_here()) OpTrace::of_thread()->note(std::string(name).c_str(), inputs, count);
 }

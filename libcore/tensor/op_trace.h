@@ -92,12 +92,15 @@ class OpTrace {
   const std::vector<TracedOp>& ops() const { return ops_; }
   const std::vector<TracedValue>& values() const { return values_; }
   const std::vector<UntracedOp>& untraced() const { return untraced_; }
+  /// Whether an operation worked in another dtype than that of its inputs, by autocast.
+  bool has_hidden_casts() const { return has_hidden_casts_; }
   /// The place of a tensor, as a constant where it is not known.
   std::ptrdiff_t value_of(const Tensor& tensor);
 
   // For what follows.
 
   static OpTrace* of_thread();
+  void note_hidden_casts() { has_hidden_casts_ = true; }
   bool is_outside() const { return depth_ == 0; }
   void note(const char* name, const Tensor* const* inputs, std::size_t count);
 
@@ -113,6 +116,7 @@ class OpTrace {
   std::vector<std::string> modules_;
   int depth_ = 0;
   bool running_ = true;
+  bool has_hidden_casts_ = false;
 };
 
 bool traces_here();
@@ -164,6 +168,8 @@ void traced_in_place(std::string_view name, const Tensor& changed, const std::ve
 
 /// A view or a read of `x` that no trace can hold.
 void note_untraced(const char* name, const Tensor& x);
+/// Autocast casts inside of an operation, where no trace sees it.
+void note_hidden_casts();
 /// Has op_scope.h tell note_kernel() of every kernel that runs.
 void watch_kernels(bool on);
 void note_kernel(std::string_view name, const Tensor* const* inputs, std::size_t count);

@@ -191,14 +191,48 @@ TEST_F(OnnxExport, PutsValuesInAFileBesideOnDemand) {
 }
 
 TEST_F(OnnxExport, NamesTheOperationAndModuleThatItCannotWrite) {
-  EXPECT_EQ(refusal([](const Tensor& x) { return core::sort(x).values; }),
-            "ONNX export: module 'inner' calls an operation that has no operator in ONNX here ('sort')");
+  EXPECT_EQ(refusal([](const Tensor& x) { return core::cumprod(x, 1); }),
+            "ONNX export: module 'inner' calls 'cumprod': it has no operator in ONNX here");
   EXPECT_EQ(refusal([](const Tensor& x) { return core::erfinv(x); }),
             "ONNX export: module 'inner' calls 'erfinv': it has no operator in ONNX here");
   EXPECT_EQ(refusal([](const Tensor& x) {
               return x.as_strided({2, 2}, {6, 2});
             }),
             "ONNX export: module 'inner' calls an operation that has no operator in ONNX here ('as_strided')");
+}
+
+TEST_F(OnnxExport, NamesWhatAnOperatorDoesNotTake) {
+  const Tensor index = core::zeros({2, 6}, {.dtype = core::DType::i64});
+  EXPECT_EQ(refusal([&](const Tensor& x) { return core::scatter_reduce(x, 1, index, x, "mean"); }),
+            "ONNX export: module 'inner' calls 'scatter_reduce': a mean has no operator");
+  EXPECT_EQ(refusal([&](const Tensor& x) { return core::scatter_reduce(x, 1, index, x, "sum", false); }),
+            "ONNX export: module 'inner' calls 'scatter_reduce': only with what stood there (include_self) it has an "
+            "operator");
+  EXPECT_EQ(refusal([&](const Tensor& x) { return core::scatter_reduce(x, 1, index, x, "amax"); }),
+            "ONNX export: module 'inner' calls 'scatter_reduce': an extreme has an operator from opset 18 on");
+  EXPECT_EQ(refusal([](const Tensor& x) { return core::bitwise_not(x.to_long()); }),
+            "ONNX export: module 'inner' calls 'bitwise_not': whole numbers have an operator from opset 18 on");
+  EXPECT_EQ(refusal([](const Tensor& x) {
+              return core::interpolate(x.view({1, 1, 2, 6}), {.size = {1, 3}, .mode = "bilinear", .antialias = true});
+            }),
+            "ONNX export: module 'inner' calls 'interpolate': antialias has no operator with these numbers");
+  EXPECT_EQ(refusal([](const Tensor& x) { return core::nonzero(x) * 2; }),
+            "ONNX export: module 'inner' calls an operation that has no operator in ONNX here ('nonzero')");
+}
+
+/// The casts are within operations, where no trace sees them.
+TEST_F(OnnxExport, RefusesAutocast) {
+  core::Linear fc(6, 3);
+  const auto within = [&](const Tensor& x) {
+    const core::autocast guard("cpu");
+    return fc(x);
+  };
+  const std::string text =
+      "ONNX export: the model runs under autocast, whose casts a trace does not see: export it outside of the guard";
+  EXPECT_EQ(refusal(within), text);
+  const core::autocast guard("cpu");
+  EXPECT_EQ(refusal([&](const Tensor& x) { return fc(x); }), text);
+  EXPECT_EQ(test::message_of([&] { export_model(fc, {core::rand({2, 6})}, path_); }), text);
 }
 
 TEST_F(OnnxExport, RefusesWhatFollowsTheValuesOfTheInputs) {
@@ -220,7 +254,7 @@ TEST_F(OnnxExport, RefusesAValueThatChangedThroughAnotherTensor) {
 
 TEST_F(OnnxExport, KeepsTheFileThatIsThereWhenItFails) {
   std::ofstream(path_) << "before";
-  Outer outer([](const Tensor& x) { return core::sort(x).values; });
+  Outer outer([](const Tensor& x) { return core::cumprod(x, 1); });
   EXPECT_THROW(export_model(outer, {core::rand({2, 6})}, path_), core::Error);
   EXPECT_EQ(std::filesystem::file_size(path_), 6U);
 }

@@ -1,7 +1,6 @@
 // Writes models of the zoo as ONNX files, beside inputs and outputs of other sizes: onnx_models FOLDER [OPSET]. What
 // check_onnx.py looks at.
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -10,6 +9,7 @@
 
 #include "libckpt/onnx.h"
 #include "libcore/core.h"
+#include "model_values.h"
 #include "zoo/decoder.h"
 #include "zoo/family.h"
 #include "zoo/zoo.h"
@@ -17,7 +17,6 @@
 namespace {
 
 using core::Tensor;
-using Tensors = std::vector<Tensor>;
 
 struct Case {
   std::string_view name;
@@ -192,15 +191,6 @@ void disturb(core::Module& module) {
   }
 }
 
-void write_tensor(const std::filesystem::path& path, const Tensor& tensor) {
-  const Tensor dense = tensor.contiguous();
-  std::ofstream file(path, std::ios::binary);
-  file << core::name(dense.dtype());
-  for (const std::int64_t size : dense.sizes()) file << ' ' << size;
-  file << '\n';
-  file.write(static_cast<const char*>(dense.raw_data()), static_cast<std::streamsize>(dense.nbytes()));
-}
-
 std::shared_ptr<core::Module> made(std::string_view name, std::string_view json) {
   core::manual_seed(3);
   const auto [family, config] = zoo::resolve(name, zoo::Config::parse(json));
@@ -208,16 +198,6 @@ std::shared_ptr<core::Module> made(std::string_view name, std::string_view json)
   disturb(*net);
   net->eval();
   return net;
-}
-
-/// The model, and what it gives for `inputs`.
-void write_model(core::Module& net, const std::filesystem::path& stem, const Tensors& examples, const Tensors& inputs,
-                 const ckpt::onnx::ExportOptions& options) {
-  ckpt::onnx::export_model(net, examples, stem.string() + ".onnx", options);
-  for (std::size_t i = 0; i < inputs.size(); ++i) write_tensor(stem.string() + ".in" + std::to_string(i), inputs[i]);
-  const core::NoGradGuard no_history;
-  const Tensors outputs = options.forward(net, inputs);
-  for (std::size_t i = 0; i < outputs.size(); ++i) write_tensor(stem.string() + ".out" + std::to_string(i), outputs[i]);
 }
 
 void write_case(const Case& each, const std::filesystem::path& folder, std::int64_t opset) {
@@ -304,18 +284,6 @@ void write_functions(const std::filesystem::path& folder, std::int64_t opset) {
                    {{0, "batch"}}, of_image);
   write_operations(folder / "text_operations", opset, core::randint(0, 9, {1, 6}), core::randint(0, 9, {4, 17}),
                    {{0, "batch"}, {1, "length"}}, of_text);
-}
-
-/// Whether it went well; else says why not.
-template <class Write>
-bool tried(std::string_view name, Write write) {
-  try {
-    write();
-    return true;
-  } catch (const core::Error& error) {
-    std::cout << name << ": " << error.message() << "\n";
-    return false;
-  }
 }
 
 }  // namespace
