@@ -11,6 +11,7 @@
 #include "libcore/tensor/factory.h"
 #include "zoo/from_folder.h"
 #include "zoo/preprocessing.h"
+#include "zoo/timm_images.h"
 
 namespace zoo {
 namespace {
@@ -201,9 +202,12 @@ std::string pair(std::int64_t width, std::int64_t height) {
   return std::to_string(width) + " x " + std::to_string(height);
 }
 
-/// Of the middle, a half pixel up and to the left; black where the image has no pixel.
-Image middle_of(const Image& image, std::int64_t width, std::int64_t height) {
-  const auto below_half = [](std::int64_t x) { return x >= 0 ? x / 2 : (x - 1) / 2; };
+/// Of the middle; black where the image has no pixel.
+Image middle_of(const Image& image, std::int64_t width, std::int64_t height, bool rounds) {
+  const auto below_half = [rounds](std::int64_t x) {
+    if (rounds) return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(x) / 2));
+    return x >= 0 ? x / 2 : (x - 1) / 2;
+  };
   const std::int64_t top = below_half(image.height - height), left = below_half(image.width - width);
   Image part = make_image(width, height, image.channels);
   for (std::int64_t y = std::max<std::int64_t>(0, -top); y < height && y + top < image.height; ++y) {
@@ -251,6 +255,9 @@ ImageProcessor folder_image_processor(const std::filesystem::path& folder) {
     steps.channels = f.count("num_channels", 3);
     return steps;
   };
+  const std::filesystem::path own = folder / "config.json";
+  const auto timm = core::with_context(own.string(), [&] { return timm_image_processor(Config::read(own)); });
+  if (timm) return *timm;
   if (std::filesystem::exists(folder / kFile)) return read(folder / kFile, Config::read(folder / kFile));
   const std::filesystem::path file = folder / "processor_config.json";
   const std::optional<Config> whole = std::filesystem::exists(file) ? std::optional(Config::read(file)) : std::nullopt;
@@ -282,7 +289,7 @@ Image sized(const Image& image, const ImageProcessor& steps) {
     size.interpolation = steps.interpolation;
     part = resize(part, size);
   }
-  if (steps.crop_height != 0) part = middle_of(part, steps.crop_width, steps.crop_height);
+  if (steps.crop_height != 0) part = middle_of(part, steps.crop_width, steps.crop_height, steps.middle_rounds);
   if (!steps.blue_first || part.channels != 3) return part;
   for (std::size_t i = 0; i + 2 < part.pixels.size(); i += 3) std::swap(part.pixels[i], part.pixels[i + 2]);
   return part;

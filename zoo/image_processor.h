@@ -21,7 +21,8 @@ struct ImageProcessor {
   std::int64_t crop_height = 0, crop_width = 0;  ///< of the middle, black around what is smaller; 0: all
   std::int64_t channels = 3;                     ///< 1: grey
   bool blue_first = false;
-  double scale = 1.0 / 255;  ///< of the 8-bit values
+  bool middle_rounds = false;  ///< a half pixel goes to the even number, as torchvision has it; else up and to the left
+  double scale = 1.0 / 255;    ///< of the 8-bit values
   std::array<float, 3> mean = {0, 0, 0};
   std::array<float, 3> std = {1, 1, 1};
 };
@@ -31,9 +32,10 @@ struct ImageProcessor {
 /// Fields.
 ImageProcessor read_image_processor(const Config& config);
 
-/// Of a folder: preprocessor_config.json, or the part "image_processor" of processor_config.json, of the kind of its
-/// family where it names none; without them what its family has by itself, at the size that config.json says. Errors:
-/// those of folder_config() and read_image_processor(), which name the file.
+/// Of a folder of timm what its config.json says (timm_images.h); of others preprocessor_config.json, or the part
+/// "image_processor" of processor_config.json, of the kind of its family where it names none; without them what its
+/// family has by itself, at the size that config.json says. Errors: those of folder_config() and
+/// read_image_processor(), which name the file.
 ImageProcessor folder_image_processor(const std::filesystem::path& folder);
 
 /// "to 224 x 224 (bicubic), mean 0.5 0.5 0.5, std 0.5 0.5 0.5".

@@ -59,8 +59,36 @@ def main():
         image.save(folder + "/image.png")
         pixels = torch.tensor(prepare(image, return_tensors="np")["pixel_values"][0], dtype=torch.float32)
         save_file({"pixel_values": pixels.contiguous()}, folder + "/pixels.safetensors")
+    timm_images(root)
     os.makedirs(os.path.join(sys.argv[1], "pairs"), exist_ok=True)
     pairs(os.path.join(sys.argv[1], "pairs", "clip"))
+
+
+TIMM = [
+    ("timm_vit", "vit_tiny_patch16_224", {"input_size": [3, 16, 16], "interpolation": "bicubic", "crop_pct": 0.9,
+                                          "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}, (31, 45)),
+    ("timm_resnet", "resnet18.a1_in1k", {"input_size": [3, 20, 20], "interpolation": "bilinear", "crop_pct": 0.875, "crop_mode": "center",
+                                         "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "first_conv": "conv1"}, (50, 37)),
+    ("timm_squash", "resnet50", {"input_size": [3, 14, 18], "interpolation": "bicubic", "crop_pct": 0.7, "crop_mode": "squash",
+                                 "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}, (29, 24)),
+    ("timm_whole", "efficientnet_b0", {"input_size": [3, 21, 21], "interpolation": "bicubic", "crop_pct": 1.0, "crop_mode": "center"}, (64, 33)),
+    ("timm_bare", "mobilenetv3_small_100", {"input_size": [3, 24, 24]}, (40, 95)),
+]
+
+
+def timm_images(root):
+    """What timm's transforms for evaluation make of images."""
+    import timm.data
+    random = numpy.random.default_rng(9)
+    for name, architecture, said, shape in TIMM:
+        folder = os.path.join(root, name)
+        os.makedirs(folder, exist_ok=True)
+        config = {"architecture": architecture, "num_classes": 3, "label_names": ["a", "b", "c"], "pretrained_cfg": said}
+        json.dump(config, open(folder + "/config.json", "w"))
+        image = Image.fromarray(random.integers(0, 256, (*shape, 3), dtype=numpy.uint8))
+        image.save(folder + "/image.png")
+        prepare = timm.data.create_transform(**timm.data.resolve_data_config({}, pretrained_cfg=said), is_training=False)
+        save_file({"pixel_values": prepare(image).contiguous()}, folder + "/pixels.safetensors")
 
 
 def pairs(folder):

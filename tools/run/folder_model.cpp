@@ -10,6 +10,7 @@
 #include "zoo/from_folder.h"
 #include "zoo/image_processor.h"
 #include "zoo/text/tokenizer.h"
+#include "zoo/timm_images.h"
 
 namespace cli {
 
@@ -141,6 +142,10 @@ RunModel prepare_folder_model(const RunOptions& options) {
   model.module = made.model;
   model.answer = zoo::answer_of(*model.model, *made.model);
   model.labels = zoo::class_names(made.config);
+  if (model.labels.empty()) {
+    const auto file = std::filesystem::path(options.model) / "config.json";
+    model.labels = core::with_context(file.string(), [&] { return zoo::timm_class_names(zoo::Config::read(file)); });
+  }
   model.dtype = made.dtype;
   model.steps = made.notes.steps;
   model.steps.insert(model.steps.end(), made.notes.warnings.begin(), made.notes.warnings.end());
