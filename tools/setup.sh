@@ -8,7 +8,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_packages=(g++ cmake ninja-build pkg-config libhdf5-dev libzstd-dev libxxhash-dev libdeflate-dev libsimdjson-dev libisal-dev nettle-dev
   zlib1g-dev libcli11-dev libre2-dev libtomlplusplus-dev libdnnl-dev libopenblas-dev libpng-dev libjpeg-dev
   libcurl4-openssl-dev libgloo-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev libkissfft-dev
-  libeigen3-dev libncurses-dev)
+  libeigen3-dev libncurses-dev libsndfile1-dev libsamplerate0-dev)
 demo_packages=(dataset-fashion-mnist)
 test_packages=(libgtest-dev libgmock-dev xz-utils hdf5-tools mold ccache python3 strace valgrind nginx-light openssl
   libcurl4 abigail-tools python3-pyte)

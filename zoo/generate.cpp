@@ -61,6 +61,13 @@ Tensor top_p_of(const Tensor& scores, double p) {
   return without(scores, core::scatter(out, 1, sorted.indices, out));
 }
 
+/// Errors: Error(index) for a token that there is none of.
+Tensor without_tokens(const Tensor& scores, const Ids& tokens) {
+  Tensor mask = core::zeros({scores.size(1)}, {.dtype = core::DType::boolean});
+  const Tensor yes = core::ones({static_cast<std::int64_t>(tokens.size())}, {.dtype = core::DType::boolean});
+  return without(scores, core::scatter(mask, 0, core::from_values(tokens), yes));
+}
+
 bool holds(const Ids& ids, std::int64_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
@@ -227,6 +234,14 @@ bool BeamSearch::step() {
   return can_improve() && !all_done;
 }
 
+Ids added_by(Decoder& decoder, const Ids& text, const GenerateOptions& options, const StopAfter& stop,
+             const OnToken& on_token) {
+  if (options.beams == 1) return one_by_one(decoder, text, options, stop, on_token);
+  Ids added = BeamSearch(decoder, text, options, stop).run();
+  if (on_token) std::for_each(added.begin(), added.end(), on_token);
+  return added;
+}
+
 }  // namespace
 
 void check_options(const GenerateOptions& options) {
@@ -245,6 +260,9 @@ void check_options(const GenerateOptions& options) {
 Tensor processed_scores(const Tensor& scores, const std::vector<Ids>& rows, const GenerateOptions& options) {
   Tensor out = scores;
   if (options.repetition_penalty != 1) out = penalized(out, rows, options.repetition_penalty);
+  if (!options.suppressed.empty()) out = without_tokens(out, options.suppressed);
+  const bool first = !rows.empty() && rows[0].size() == options.begin.size();
+  if (first && !options.suppressed_first.empty()) out = without_tokens(out, options.suppressed_first);
   if (!options.sample) return out;
   if (options.temperature != 1) out = out / options.temperature;
   if (options.top_k != 0) out = top_k_of(out, options.top_k);
@@ -256,15 +274,21 @@ Ids generate(core::Module& model, const Ids& prompt, const GenerateOptions& opti
              const OnToken& on_token) {
   check_options(options);
   if (prompt.empty()) throw Error(ErrorCode::usage, "there is no token to go on from");
+  if (dynamic_cast<EncoderDecoder*>(&model) != nullptr) {
+    return generate_about(model, tokens_of({prompt}).to(options.device), options, stop, on_token);
+  }
   core::NoGradGuard no_grad;
-  const bool about = dynamic_cast<EncoderDecoder*>(&model) != nullptr;
-  if (about && options.begin.empty()) throw Error(ErrorCode::usage, "there is no token to begin with");
-  Decoder decoder(model, about ? tokens_of({prompt}).to(options.device) : Tensor());
-  const Ids& text = about ? options.begin : prompt;
-  if (options.beams == 1) return one_by_one(decoder, text, options, stop, on_token);
-  Ids added = BeamSearch(decoder, text, options, stop).run();
-  if (on_token) std::for_each(added.begin(), added.end(), on_token);
-  return added;
+  Decoder decoder(model);
+  return added_by(decoder, prompt, options, stop, on_token);
+}
+
+Ids generate_about(core::Module& model, const Tensor& source, const GenerateOptions& options, const StopAfter& stop,
+                   const OnToken& on_token) {
+  check_options(options);
+  if (options.begin.empty()) throw Error(ErrorCode::usage, "there is no token to begin with");
+  core::NoGradGuard no_grad;
+  Decoder decoder(model, source);
+  return added_by(decoder, options.begin, options, stop, on_token);
 }
 
 }  // namespace zoo

@@ -26,7 +26,9 @@ struct GenerateOptions {
   std::vector<std::int64_t> ends;  ///< tokens that end a text; they are part of it
   /// With which an EncoderDecoder (decoder.h) begins what it writes about the prompt; at least one.
   std::vector<std::int64_t> begin = {0};
-  core::Device device = {};  ///< where the model is
+  std::vector<std::int64_t> suppressed;        ///< tokens that never come
+  std::vector<std::int64_t> suppressed_first;  ///< tokens that do not come first behind `begin`
+  core::Device device = {};                    ///< where the model is
 };
 
 /// Asked after each token, with all that were added; true ends the text there. Of beams, asked of each.
@@ -43,8 +45,13 @@ std::vector<std::int64_t> generate(core::Module& model, const std::vector<std::i
                                    const GenerateOptions& options, const StopAfter& stop = {},
                                    const OnToken& on_token = {});
 
+/// The same of an EncoderDecoder that reads something else than tokens, such as the spectrum of a sound.
+std::vector<std::int64_t> generate_about(core::Module& model, const core::Tensor& source,
+                                         const GenerateOptions& options, const StopAfter& stop = {},
+                                         const OnToken& on_token = {});
+
 /// Scores (n, tokens) with the repetition penalty for what stands in `rows` and, where tokens are drawn, divided by the
-/// temperature; what top_k and top_p leave out is minus infinity.
+/// temperature; what top_k, top_p and the suppressed tokens leave out is minus infinity.
 core::Tensor processed_scores(const core::Tensor& scores, const std::vector<std::vector<std::int64_t>>& rows,
                               const GenerateOptions& options);
 

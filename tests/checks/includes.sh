@@ -94,6 +94,8 @@ libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
 png.h     : tools/support libcore/tensorboard
 jpeglib   : tools/support
+sndfile   : tools/support
+samplerate: tools/support
 jerror    : tools/support
 re2/      : libckpt/transform
 pcre2     : zoo/text

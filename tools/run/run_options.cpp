@@ -4,8 +4,10 @@ namespace cli {
 namespace {
 
 void add_image_options(CommandSpec run, RunOptions& options) {
-  run.add_option("-i,--input", options.inputs,
-                 "images (PNG, JPEG, PPM, PGM), or files with one tensor; FILE::name picks a tensor")
+  run.add_option(
+         "-i,--input", options.inputs,
+         "images (PNG, JPEG, PPM, PGM), or files with one tensor, of which FILE::name picks one; of a folder of "
+         "Whisper, sounds (WAV, FLAC, Ogg, MP3)")
       .type_name("FILE");
   run.add_option("--top", options.top, "how many top classes to show (default: 5)").type_name("N").from(1);
   run.add_option("--labels", options.labels, "names of the classes: one per line, or JSON").type_name("FILE");
@@ -42,6 +44,11 @@ void add_text_options(CommandSpec run, RunOptions& options) {
   run.add_option("--text", options.texts, "of a folder of CLIP: a text that images are compared with; may be repeated")
       .type_name("TEXT")
       .one_value_each();
+  run.add_option("--language", options.language,
+                 "of a folder of Whisper: what is spoken, such as en or de (default: what the model hears)")
+      .type_name("LANG");
+  run.add_option("--task", options.task, "of a folder of Whisper: transcribe (default) or translate, into English")
+      .type_name("TASK");
   run.add_option("--vocabulary", options.vocabulary,
                  "text whose characters, sorted, are the vocabulary (default: the one in the checkpoint)")
       .type_name("FILE");
@@ -63,13 +70,13 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
                   "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
                   "lenet5 lenet.ckpt --input digits.npy\n  ckpt zoo run Llama-3.2-1B/ --prompt 'Once upon a "
                   "time' --generate 50 --top-p 0.9\n  ckpt zoo run "
-                  "vit-base-patch16-224/ dog.jpg",
+                  "vit-base-patch16-224/ dog.jpg\n  ckpt zoo run whisper-tiny/ speech.wav --language en",
                   "Run a model on images, tensors or text, and show its top predictions.");
   run.add_option("NAME", options.model,
                  "model; or a folder with its config.json and weights, for --prompt also the tokenizer")
       .required()
       .type_name("");
-  run.add_option("FILE", options.weights, "weights, in any format that ckpt reads; of a folder, an image")
+  run.add_option("FILE", options.weights, "weights, in any format that ckpt reads; of a folder, an image or a sound")
       .type_name("");
   add_image_options(run, options);
   add_text_options(run, options);

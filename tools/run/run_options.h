@@ -30,6 +30,8 @@ struct RunOptions : ReadOptions {
   bool force = false;
   std::string prompt;
   std::vector<std::string> texts;
+  std::string language;
+  std::string task;
   std::string vocabulary;
   std::int64_t generate = 0;
   // Of what generates; below 0, or 0 where that is no value: not given.

@@ -14,6 +14,7 @@
 #include "tools/run/folder_run.h"
 #include "tools/run/next_tokens.h"
 #include "tools/run/run_model.h"
+#include "tools/run/sound_run.h"
 
 namespace cli {
 namespace {
@@ -225,7 +226,11 @@ int run_zoo(Context& context, const RunOptions& options) {
     refuse_drawing_options(options);
     return run_inputs(context, options, model, inputs);
   }
+  if (is_folder && takes_sounds(options)) return run_sounds(context, options);
   refuse_texts(options);
+  if (!options.language.empty() || !options.task.empty()) {
+    throw Error(ErrorCode::usage, "--language and --task are for a folder of Whisper, which listens to a sound");
+  }
   if (is_folder) return run_folder(context, options);
   RunModel model = prepare_model(options);
   if (!options.vocabulary.empty()) model.vocabulary = characters_of(options.vocabulary);
