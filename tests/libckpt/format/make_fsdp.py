@@ -1,7 +1,7 @@
 """Makes tests/golden/fsdp.tar.xz and fsdp_dcp.tar.xz: what PyTorch's FSDP (version 1) writes on the CPU with gloo. Every
 case is a folder: in/ and joined.safetensors with the whole tensors. fsdp/ has rank files of torch.save, fsdp_dcp/ folders of
-torch.distributed.checkpoint; fsdp_refused/ has LOCAL_STATE_DICT, whose shapes no file says.
-Use: python make_fsdp.py FOLDER (needs torch, numpy and safetensors)"""
+torch.distributed.checkpoint.
+Use: python make_fsdp.py FOLDER [RANKS...] (needs torch, numpy and safetensors)"""
 
 import collections
 import os
@@ -21,15 +21,11 @@ CASES = {
     "two": ("fsdp", 2, False, torch.float32, {}),
     "four": ("fsdp", 4, True, torch.bfloat16, {"name": "shard_{}.pt"}),
     "five": ("fsdp", 5, True, torch.float16, {"name": "rank_{}.pth"}),
-    "one": ("fsdp", 1, True, torch.float32, {}),
     "hybrid": ("fsdp", 4, True, torch.float32, {"hybrid": True}),
     "accelerate": ("fsdp", 2, True, torch.float32, {"name": "pytorch_model_fsdp_0_rank{}.bin"}),
-    "training": ("fsdp", 2, True, torch.float32, {"training": True, "name": "step5-rank-{}.ckpt"}),
     "two_dcp": ("fsdp_dcp", 2, False, torch.float32, {}),
     "four_dcp": ("fsdp_dcp", 4, True, torch.bfloat16, {}),
     "accelerate_dcp": ("fsdp_dcp", 2, True, torch.float32, {"folder": "pytorch_model_fsdp_0"}),
-    "local_flat": ("fsdp_refused", 2, False, torch.float32, {"kind": StateDictType.LOCAL_STATE_DICT}),
-    "local_orig": ("fsdp_refused", 2, True, torch.float32, {"kind": StateDictType.LOCAL_STATE_DICT}),
 }
 
 
@@ -55,9 +51,16 @@ def flat_tensors(value, prefix=""):
     return out
 
 
-def run(rank, root, name):
-    kind, ranks, orig, dtype, more = CASES[name]
-    dist.init_process_group("gloo", rank=rank, world_size=ranks, init_method=f"file://{root}/meet")
+def run(rank, root, ranks):
+    dist.init_process_group("gloo", rank=rank, world_size=ranks, init_method=f"file://{root}/meet_{ranks}")
+    for name, case in CASES.items():
+        if case[1] == ranks:
+            write(rank, root, name)
+    dist.destroy_process_group()
+
+
+def write(rank, root, name):
+    kind, _, orig, dtype, more = CASES[name]
     settings = {"use_orig_params": orig, "device_id": torch.device("cpu")}
     if more.get("hybrid"):
         groups = [dist.new_group([0, 1]), dist.new_group([2, 3])], [dist.new_group([0, 2]), dist.new_group([1, 3])]
@@ -66,18 +69,10 @@ def run(rank, root, name):
     model = make_model(dtype)
     model.block = FSDP(model.block, **settings)
     model = FSDP(model, **settings)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-    if more.get("training"):
-        model(torch.tensor([[1], [4]])[:, 0]).sum().backward()
-        optimizer.step()
-    with FSDP.state_dict_type(model, more.get("kind", StateDictType.SHARDED_STATE_DICT)):
+    with FSDP.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
         state = model.state_dict()
-        if more.get("training"):
-            state = {"model": state, "optimizer": FSDP.optim_state_dict(model, optimizer), "epoch": 5}
     with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):
         full = model.state_dict()
-        if more.get("training"):
-            full = {"model": full, "optimizer": FSDP.optim_state_dict(model, optimizer), "epoch": 5}
     if "folder" in more:
         state, full = {"model": state}, {"model": full}
     folder = os.path.join(root, kind, name)
@@ -91,16 +86,14 @@ def run(rank, root, name):
         save_file({key: value.clone().contiguous() for key, value in flat_tensors(full).items()},
                   os.path.join(folder, "joined.safetensors"))
     dist.barrier()
-    dist.destroy_process_group()
 
 
 def main():
     root = os.path.abspath(sys.argv[1])
     os.makedirs(root, exist_ok=True)
-    for name, case in CASES.items():
-        mp.spawn(run, (root, name), nprocs=case[1])
-        if os.path.exists(os.path.join(root, "meet")):
-            os.remove(os.path.join(root, "meet"))
+    for ranks in map(int, sys.argv[2:] or {case[1] for case in CASES.values()}):
+        mp.spawn(run, (root, ranks), nprocs=ranks)
+        os.remove(os.path.join(root, f"meet_{ranks}"))
 
 
 if __name__ == "__main__":
