@@ -64,6 +64,17 @@ TEST(ShippedRules, RenameByNameAndBack) {
   done(dir, {"diff", "--rules", "timm-vit", "timm.pth", "timm.renamed.pth"});
 }
 
+TEST(ShippedRules, ActInAConversionAndBack) {
+  TempDir dir;
+  write_model(dir, "timm.pth", kTimm);
+  EXPECT_THAT(done(dir, {"convert", "timm.pth", "ours.pth", "--rules", "timm:vit"}).out,
+              HasSubstr("by the rules timm:vit"));
+  EXPECT_EQ(names_in(dir.path() / "ours.pth"), kTorchvision);
+  done(dir, {"convert", "ours.pth", "again.pth", "--rules", "timm:vit", "--reverse"});
+  EXPECT_EQ(names_in(dir.path() / "again.pth"), kTimm);
+  done(dir, {"diff", "again.pth", "timm.pth"});
+}
+
 TEST(ShippedRules, MayBeCopiedAndChanged) {
   TempDir dir;
   write_model(dir, "timm.pth", kTimm);
@@ -78,6 +89,9 @@ TEST(ShippedRules, AreRefusedForAFileWithOtherNames) {
   expect_refused(dir, {"rename", "--rules", "timm-vit", "ours.pth"}, 2, "ours.pth",
                  "its names are those of torchvision already");
   expect_refused(dir, {"rename", "--rules", "timm-regnet", "ours.pth"}, 2, "ours.pth", "'s1.b1.conv1.conv.weight'");
+  expect_refused(dir, {"convert", "ours.pth", "x.pth", "--rules", "keras:vgg16"}, 2, "ours.pth",
+                 "no tensor has a name");
+  expect_refused(dir, {"convert", "ours.pth", "x.pth", "--reverse"}, 2, "ckpt", "--reverse is for --rules");
   expect_refused(dir, {"rename", "--rules", "timm-vitt", "ours.pth"}, 2, "'timm-vitt'", "ckpt zoo rules");
   done(dir, {"rename", "--rules", "timm-vit", "--allow-unknown", "ours.pth", "--dry-run"});
 }

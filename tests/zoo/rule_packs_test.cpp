@@ -113,6 +113,23 @@ TEST(RulePacks, RenameEveryKeyOfTheirModels) {
   }
 }
 
+/// Keras has no counters of batches.
+TEST(RulePacks, OfKerasTakeEveryWeight) {
+  for (const char* name : {"keras-vgg16", "keras-vgg19", "keras-densenet121", "keras-densenet169", "keras-densenet201",
+                           "keras-mobilenet-v2"}) {
+    std::vector<KeyList> models = models_of(pack(name));
+    EXPECT_FALSE(models.empty()) << name;
+    for (const KeyList& model : models) {
+      Checkpoint file = file_of(model);
+      Checkpoint keras = apply(file, ckpt::turned_round(pack(name)));
+      for (const ckpt::NamedShape& key : named(keras)) {
+        EXPECT_TRUE(key.name.starts_with("layers.") || key.name.ends_with(".num_batches_tracked")) << key.name;
+      }
+      EXPECT_EQ(keys_of(apply(keras, pack(name))), keys_of(file)) << name;
+    }
+  }
+}
+
 TEST(RulePacks, FitTheirOwnSideAndNotTheOther) {
   for (const RulePack& each : zoo::rule_packs()) {
     if (each.from_key.empty()) continue;

@@ -9,6 +9,12 @@ set(packs
     hf-resnet
     hf-vit
     hf-vit-5
+    keras-densenet121
+    keras-densenet169
+    keras-densenet201
+    keras-mobilenet-v2
+    keras-vgg16
+    keras-vgg19
     old-alexnet
     old-bert
     old-densenet

@@ -10,6 +10,7 @@
 #include "tools/ckpt/commands/virtual_datasets.h"
 #include "tools/ckpt/edit/edit.h"
 #include "tools/ckpt/edit/standard_output.h"
+#include "tools/ckpt/line/rule_options.h"
 #include "tools/support/suggest.h"
 
 namespace cli {
@@ -25,6 +26,8 @@ struct Options : EditOptions {
   std::string dtype;
   bool dequantize = false;
   bool virtual_datasets = false;
+  std::string rules;
+  bool reverse = false;
 };
 
 /// How many ranks write is said of folders that ranks write.
@@ -153,6 +156,25 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequan
   return edit;
 }
 
+/// Tensors by other names and in other layouts.
+void apply_named_rules(Edit& edit, const std::string& name, bool reverse) {
+  const GivenRules given = read_rules(name, reverse);
+  ckpt::Rules rules = given.rules;
+  ckpt::RuleReport report;
+  if (given.pack) {
+    const std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(edit.checkpoint.root);
+    std::vector<ckpt::NamedShape> keys;
+    for (const ckpt::NamedEntry& named : entries) keys.push_back({named.name, named.entry->shape});
+    rules = ckpt::rules_for(*given.pack, keys);
+  }
+  edit.checkpoint = ckpt::apply_rules(edit.checkpoint, rules, {"", !given.pack.has_value()}, &report);
+  std::uint64_t matched = 0;
+  for (const ckpt::RuleReport::Step& step : report.steps) matched += step.matched;
+  if (matched == 0) throw Error(ErrorCode::key, "no tensor has a name that the rules " + core::quote(name) + " know");
+  edit.summary += ", by the rules " + name + (reverse ? " backwards" : "");
+  if (given.pack && !given.pack->note.empty()) edit.warnings.push_back(given.pack->note);
+}
+
 bool writes_gguf_model(const Options& options, const Job& job) {
   return job.format == "gguf" && !options.in_place && is_hub_folder(job.source);
 }
@@ -165,11 +187,18 @@ void check_dtype(const Options& options, bool model) {
 }
 
 int run_virtual(Context& context, const Options& options) {
-  if (options.dequantize || !options.dtype.empty() || !options.format.empty()) {
+  if (options.dequantize || options.reverse || !options.dtype.empty() || !options.rules.empty() ||
+      !options.format.empty()) {
     throw Error(ErrorCode::usage,
-                "--virtual writes no values and always HDF5: leave --dequantize, --dtype and --format");
+                "--virtual writes no values and always HDF5: leave --dequantize, --dtype, --rules and --format");
   }
   return write_virtual_datasets(context, options, parse_address(options.input), named_output(options));
+}
+
+void check_rules(const Options& options, bool model) {
+  if (options.reverse && options.rules.empty()) throw Error(ErrorCode::usage, "--reverse is for --rules");
+  if (!model || options.rules.empty()) return;
+  throw Error(ErrorCode::usage, "--rules is for files; between folders and GGUF files llama.cpp's names are known");
 }
 
 int run(Context& context, Options& options) {
@@ -178,6 +207,7 @@ int run(Context& context, Options& options) {
   const std::string named = named_output(options);
   if (makes_hub_folder(source, named, options.format)) {
     check_dtype(options, false);
+    check_rules(options, true);
     options.output = named;
     return write_hub_folder(context, options, source, options.dequantize);
   }
@@ -190,9 +220,12 @@ int run(Context& context, Options& options) {
   options.take_modules = !job.source.at.empty();
   const bool model = writes_gguf_model(options, job);
   check_dtype(options, model);
+  check_rules(options, model);
   auto take_from = [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
     if (model) return take_hub_model(checkpoint, job.source.path, {options.dtype, options.dequantize}, options);
-    return take(checkpoint, at, options.dequantize, options);
+    Edit edit = take(checkpoint, at, options.dequantize, options);
+    if (!options.rules.empty()) apply_named_rules(edit, options.rules, options.reverse);
+    return edit;
   };
   int code = run_job(context, options, {"convert", ""}, job, take_from, json);
   if (options.json) context.out.print(json.text() + "\n");
@@ -209,10 +242,13 @@ void add_convert(CommandSpec app, Command& chosen) {
       "model.gguf plain.safetensors --dequantize\n  ckpt convert gpt2 small.gguf --dtype Q8_0  # as llama.cpp loads it"
       "\n  ckpt convert gpt2.gguf gpt2-back/           # as transformers does\n  ckpt "
       "convert net.pth net.dcp --ranks 4    # one part a rank, as "
-      "PyTorch writes it\n  ckpt convert run/step-100 whole.h5 --virtual  # a view of native parts, for h5py",
+      "PyTorch writes it\n  ckpt convert run/step-100 whole.h5 --virtual  # a view of native parts, for h5py\n  ckpt "
+      "convert vgg16.weights.h5 "
+      "vgg16.pth --rules keras:vgg16  # as torchvision names it",
       "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "
-      "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, GPT-2, GPT-NeoX, BERT) "
-      "becomes the GGUF file that llama.cpp's converter writes; a GGUF file of such a model and OUT/ a folder that "
+      "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, Gemma 2, GPT-2, "
+      "GPT-NeoX, BERT, RoBERTa, DistilBERT) becomes the GGUF file that llama.cpp's converter writes; a GGUF file of "
+      "such a model and OUT/ a folder that "
       "transformers loads.");
   auto options = std::make_shared<Options>();
   command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
@@ -233,6 +269,8 @@ void add_convert(CommandSpec app, Command& chosen) {
   command.add_flag("--virtual", options->virtual_datasets,
                    "of a folder of native parts: an HDF5 file of virtual datasets, which h5py reads as whole tensors "
                    "while the values stay in the parts");
+  command.add_option("--rules", options->rules, kRulesHelp).type_name("RULES");
+  command.add_flag("--reverse", options->reverse, "apply the rules backwards");
   add_rank_options(command, *options);
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -40,12 +40,9 @@ GivenRules read_options(const Options& options) {
     throw Error(ErrorCode::usage, "give either --map RULES or --glob 'A=B'");
   }
   GivenRules given;
-  if (!options.map.empty()) given = read_rules(options.map);
+  if (!options.map.empty()) return read_rules(options.map, options.reverse);
   for (const std::string& glob : options.globs) given.rules.push_back(parse_glob_rule(glob));
-  if (!options.reverse) return given;
-  if (given.pack) given.pack = ckpt::turned_round(*given.pack);
-  given.rules =
-      given.pack ? given.pack->rules : core::with_context(options.map, [&] { return ckpt::reversed(given.rules); });
+  if (options.reverse) given.rules = ckpt::reversed(given.rules);
   return given;
 }
 

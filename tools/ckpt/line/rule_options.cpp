@@ -27,11 +27,21 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-}  // namespace
+GivenRules turned(GivenRules given, const std::string& name) {
+  if (given.pack) given.pack = ckpt::turned_round(*given.pack);
+  given.rules = given.pack ? given.pack->rules : core::with_context(name, [&] { return ckpt::reversed(given.rules); });
+  return given;
+}
 
-GivenRules read_rules(const std::string& name) {
+std::string pack_name(std::string name) {
+  const std::size_t colon = name.find(':');
+  if (colon != std::string::npos) name[colon] = '-';
+  return name;
+}
+
+GivenRules read_forward(const std::string& name) {
   const bool is_file = exists(name);
-  const ckpt::RulePack* shipped = is_file ? nullptr : zoo::find_rule_pack(name);
+  const ckpt::RulePack* shipped = is_file ? nullptr : zoo::find_rule_pack(pack_name(name));
   if (shipped != nullptr) return {shipped->rules, *shipped};
   if (!is_file && name.find_first_of("./") == std::string::npos) {
     std::vector<std::string> names;
@@ -44,6 +54,13 @@ GivenRules read_rules(const std::string& name) {
   given.pack = ckpt::try_parse_rule_pack(core::as_text(text), name);
   given.rules = given.pack ? given.pack->rules : ckpt::parse_rules(core::as_text(text), name);
   return given;
+}
+
+}  // namespace
+
+GivenRules read_rules(const std::string& name, bool reverse) {
+  GivenRules given = read_forward(name);
+  return reverse ? turned(std::move(given), name) : given;
 }
 
 }  // namespace cli

@@ -14,9 +14,10 @@ struct GivenRules {
   std::optional<ckpt::RulePack> pack;  ///< where they say whose names they are
 };
 
-/// A file counts before a pack of the same name. Errors: Error(usage) when it is neither; Error(io) when it cannot be
-/// read; Error(refused) when it is too large; those of ckpt::parse_rules() and ckpt::parse_rule_pack().
-GivenRules read_rules(const std::string& name);
+/// `reverse`: those of the other direction. A file counts before a pack of the same name, in which a colon may stand
+/// for the first hyphen: keras:vgg16. Errors: Error(usage) when it is neither; Error(io) when it cannot be read;
+/// Error(refused) when it is too large; those of ckpt::parse_rules(), ckpt::parse_rule_pack() and ckpt::reversed().
+GivenRules read_rules(const std::string& name, bool reverse = false);
 
 /// What --help says of such an option.
 inline constexpr const char* kRulesHelp =
