@@ -149,8 +149,9 @@ std::shared_ptr<ChunkCache> make_chunk_cache() {
 }
 
 SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
-                       std::shared_ptr<ChunkCache> cache) {
+                       std::shared_ptr<ChunkCache> cache, ObjectArena* arena) {
   if (payload->codec == NativeCodec::raw) {
+    if (arena != nullptr) return arena->make<RawPayload>(std::move(body), payload, std::move(owner));
     return std::make_shared<RawPayload>(std::move(body), payload, std::move(owner));
   }
   return std::make_shared<PackedPayload>(std::move(body), payload, std::move(owner), std::move(cache));

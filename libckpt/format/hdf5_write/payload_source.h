@@ -6,6 +6,7 @@
 
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/byte_source.h"
+#include "libckpt/io/object_arena.h"
 
 namespace ckpt::detail {
 
@@ -34,9 +35,10 @@ class ChunkCache;
 std::shared_ptr<ChunkCache> make_chunk_cache();
 
 /// `body` is the file behind the user block; `owner` keeps `payload` alive.
-/// REQUIRES: the payload was checked against the size of the file.
+/// `arena`, where there is one, holds what many tensors have. REQUIRES: the payload was checked against the size of the
+/// file.
 SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
-                       std::shared_ptr<ChunkCache> cache);
+                       std::shared_ptr<ChunkCache> cache, ObjectArena* arena = nullptr);
 
 /// The payload that `source` is, whether or not its hash is compared when it is read; null for anything else.
 const StoredPayload* stored_payload(const ByteSource& source);

@@ -149,11 +149,12 @@ PayloadOpener::PayloadOpener(std::shared_ptr<const OpenedNative> file, const Ope
   }
 }
 
-SourcePtr PayloadOpener::open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache) const {
-  if (payload.codec != NativeCodec::elsewhere) return open_payload(file_->body, &payload, file_, cache);
+SourcePtr PayloadOpener::open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache,
+                              ObjectArena* arena) const {
+  if (payload.codec != NativeCodec::elsewhere) return open_payload(file_->body, &payload, file_, cache, arena);
   const Neighbour& there = neighbours_.at(payload.offset);
   if (const Payload* found = there.payloads.find(payload.hash, payload.size)) {
-    return open_payload(there.file->body, found, there.file, cache);
+    return open_payload(there.file->body, found, there.file, cache, arena);
   }
   throw Error(ErrorCode::corrupt, part_of(file_->index, payload.offset) + " lay in " +
                                       core::quote(file_->index.files[payload.offset]) +

@@ -30,7 +30,7 @@ class PayloadOpener {
   /// reading it.
   PayloadOpener(std::shared_ptr<const OpenedNative> file, const OpenOptions& options);
   /// Errors: Error(corrupt) when the other file does not hold it any more.
-  SourcePtr open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache) const;
+  SourcePtr open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache, ObjectArena* arena = nullptr) const;
 
  private:
   struct Neighbour {

@@ -361,12 +361,16 @@ void check_extents(const NativeIndex& index, const NativeHeader& header) {
   for (const Payload& payload : index.payloads) {
     if (payload.stored > 0) extents.push_back({payload.offset, payload.stored});
   }
+  const auto payloads = static_cast<std::ptrdiff_t>(extents.size());
   for (const StampedRange& range : index.ranges) extents.push_back({range.offset, range.length});
   if (index.parity) {
     extents.push_back({index.parity->covered - header.user_block, index.parity->end() - index.parity->covered});
   }
   auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };
-  if (!std::is_sorted(extents.begin(), extents.end(), before)) std::sort(extents.begin(), extents.end(), before);
+  const auto middle = extents.begin() + payloads;  // a writer has both parts in order
+  if (!std::is_sorted(extents.begin(), middle, before)) std::sort(extents.begin(), middle, before);
+  std::sort(middle, extents.end(), before);
+  std::inplace_merge(extents.begin(), middle, extents.end(), before);
   std::uint64_t end = 0;
   for (const Extent& extent : extents) {
     if (extent.offset < end) throw_corrupt("two parts of the file overlap at byte " + std::to_string(extent.offset));

@@ -29,6 +29,9 @@ using core::ErrorCode;
   throw Error(ErrorCode::corrupt, "the index contradicts itself: " + what);
 }
 
+/// About what the sources of a payload take.
+constexpr std::uint64_t kBytesOfSource = sizeof(CheckedSource) + sizeof(StoredPayload) + 64;
+
 /// Gives tensors their sources, and storages theirs.
 class EntryBuilder {
  public:
@@ -40,9 +43,11 @@ class EntryBuilder {
                                                               .lenient = options.lenient && !options.check_hashes})) {
     std::shared_ptr<ChunkCache> cache = make_chunk_cache();
     PayloadOpener opener(file_, options);
+    ObjectArena arena(file_->index.payloads.size() * kBytesOfSource);
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
-      payloads_.push_back(checked(opener.open(payload, cache), payload.hash, check_of(payload)));
+      SourcePtr raw = opener.open(payload, cache, &arena);
+      payloads_.push_back(arena.make<CheckedSource>(std::move(raw), payload.hash, check_of(payload)));
     }
     storages_.resize(file_->index.storages.size());
   }

@@ -2,6 +2,7 @@
 
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
+#include "libckpt/io/object_arena.h"
 #include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/text.h"
@@ -13,6 +14,8 @@ using core::Error;
 using core::ErrorCode;
 using Items = std::vector<std::pair<Value, Value>>;
 
+constexpr std::uint64_t kBytesOfTensor = 48;  ///< that one with its name takes in the tree, about
+
 [[noreturn]] void throw_damaged_tree(const std::string& what) {
   throw Error(ErrorCode::corrupt, "the tree of the index is damaged: " + what);
 }
@@ -20,7 +23,10 @@ using Items = std::vector<std::pair<Value, Value>>;
 class Decoder {
  public:
   Decoder(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits)
-      : in_(bytes, "the tree of the index"), complete_(complete), limits_(limits) {}
+      : in_(bytes, "the tree of the index"),
+        complete_(complete),
+        limits_(limits),
+        entries_(bytes.size() / kBytesOfTensor * (sizeof(Entry) + 32)) {}
 
   Value run() {
     Value root = take();
@@ -232,7 +238,7 @@ class Decoder {
   }
 
   Value take_entry() {
-    auto entry = std::make_shared<Entry>();
+    std::shared_ptr<Entry> entry = entries_.make<Entry>();
     auto flags = in_.take<std::uint8_t>();
     entry->parameter = (flags & kEntryParameter) != 0;
     entry->requires_grad = (flags & kEntryRequiresGrad) != 0;
@@ -253,6 +259,7 @@ class Decoder {
   ByteCursor in_;
   const EntryCompleter& complete_;
   const Limits& limits_;
+  ObjectArena entries_;
   std::vector<Shared> shared_;
   std::uint64_t depth_ = 0;
   std::uint64_t weight_ = 0;

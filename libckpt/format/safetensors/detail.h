@@ -14,6 +14,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/safetensors/header.h"
+#include "libckpt/io/object_arena.h"
 
 namespace ckpt::detail {
 
@@ -63,8 +64,10 @@ Value make_state_dict(const NamedTensors& tensors, const TextPairs& metadata, co
 /// The metadata without the pairs "dropped name": "kept name" that became tensors of `root` beside `tensors`, those of
 /// the file; a save writes them again.
 TextPairs without_tie_hints(const TextPairs& metadata, const Value& root, const NamedTensors& tensors);
+/// About what an entry takes in an arena.
+inline constexpr std::uint64_t kBytesOfEntry = sizeof(Entry) + 32;
 /// The entry of an item.
-EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source);
+EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source, ObjectArena& arena);
 
 Checkpoint read_safetensors(const Input& input, const OpenOptions& options);
 Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options);

@@ -44,13 +44,15 @@ NamedTensors collect(const SafetensorsShards& index) {
     by_file.emplace(shard.file_name, std::pair(shard.detail.get(), names_of(*shard.detail)));
   }
   NamedTensors tensors;
+  ObjectArena arena(index.weight_map.size() * kBytesOfEntry);
   for (const auto& [tensor, file] : index.weight_map) {
     const auto& [detail, names] = by_file.at(file);
     auto found = names.find(tensor);
     if (found == names.end()) {
       corrupt("the index places tensor " + quote(tensor) + " in the shard " + quote(file) + ", which does not hold it");
     }
-    tensors.emplace_back(tensor, make_entry(detail->header.items[found->second], detail->sources[found->second]));
+    const std::size_t item = found->second;
+    tensors.emplace_back(tensor, make_entry(detail->header.items[item], detail->sources[item], arena));
   }
   return tensors;
 }

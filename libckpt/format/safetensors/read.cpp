@@ -98,12 +98,12 @@ TextPairs without_tie_hints(const TextPairs& metadata, const Value& root, const 
   return rest;
 }
 
-EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source) {
-  Entry entry;
-  entry.dtype = item.dtype;
-  entry.shape = item.shape;
-  entry.bytes = std::move(source);
-  return std::make_shared<const Entry>(std::move(entry));
+EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source, ObjectArena& arena) {
+  std::shared_ptr<Entry> entry = arena.make<Entry>();
+  entry->dtype = item.dtype;
+  entry->shape = item.shape;
+  entry->bytes = std::move(source);
+  return entry;
 }
 
 std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, const OpenOptions& options) {
@@ -117,7 +117,9 @@ std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, c
     detail->sources.push_back(slice(detail->file, header.data_offset() + item.begin, item.end - item.begin));
     detail->by_source.emplace_back(detail->sources.back().get(), detail->sources.size() - 1);
   }
-  std::sort(detail->by_source.begin(), detail->by_source.end());
+  if (!std::is_sorted(detail->by_source.begin(), detail->by_source.end())) {
+    std::sort(detail->by_source.begin(), detail->by_source.end());
+  }
   return detail;
 }
 
@@ -151,9 +153,10 @@ Checkpoint read_safetensors(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const SafetensorsDetail> detail = read_safetensors_file(input.file, options);
   NamedTensors tensors;
   tensors.reserve(detail->sources.size());
+  ObjectArena arena(detail->sources.size() * kBytesOfEntry);
   for (std::size_t i = 0; i < detail->sources.size(); ++i) {
     const SafetensorsItem& item = detail->header.items[i];
-    tensors.emplace_back(item.name, make_entry(item, detail->sources[i]));
+    tensors.emplace_back(item.name, make_entry(item, detail->sources[i], arena));
   }
   Checkpoint checkpoint;
   checkpoint.root = make_state_dict(tensors, detail->header.metadata, options);

@@ -1,9 +1,11 @@
 #include "tools/ckpt/output/listing.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "libckpt/children.h"
 #include "libckpt/format/format.h"
+#include "libckpt/io/distinct.h"
 #include "libckpt/transform/selector.h"
 #include "tools/ckpt/output/few_of_a_kind.h"
 
@@ -21,25 +23,51 @@ void write_shape(ckpt::JsonWriter& json, std::string_view key, const core::Shape
   json.end_array();
 }
 
-void write_unusual(ckpt::JsonWriter& json, const ckpt::Entry& entry) {
-  if (!is_plain_view(entry)) {
-    write_shape(json, "strides", entry.view->strides);
-    json.key("offset").value(entry.view->offset);
+/// An object of a list on one line, of which 100,000 are written: put together here, with keys that are plain, it takes
+/// a quarter of the time of a writer that looks at every text.
+class Line {
+ public:
+  Line() { text_.reserve(kRoom); }
+  /// `separator` and key as they are: `,"bytes":`.
+  void text(std::string_view key, std::string_view value) {
+    text_ += key;
+    text_ += ckpt::json_quote(value);
   }
-  if (entry.parameter) json.key("parameter").value(true);
-  if (entry.requires_grad) json.key("requires_grad").value(true);
-  if (entry.conjugate) json.key("conjugate").value(true);
-  if (entry.negative) json.key("negative").value(true);
-  if (!entry.python_class.empty()) json.key("class").value(entry.python_class);
-}
+  void number(std::string_view key, std::uint64_t value) {
+    text_ += key;
+    digits(value);
+  }
+  void shape(std::string_view key, const core::Shape& shape) {
+    text_ += key;
+    char before = '[';
+    for (std::int64_t size : shape) {
+      text_ += before;
+      digits(size);
+      before = ',';
+    }
+    text_ += before == '[' ? "[]" : "]";
+  }
+  void rest(std::string_view json) { text_ += json; }
+  const std::string& done() { return text_ += '}'; }
+
+ private:
+  static constexpr std::size_t kRoom = 240;
+
+  template <class Number>
+  void digits(Number number) {
+    char buffer[24];
+    text_.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
+  }
+
+  std::string text_;
+};
 
 template <class Key>
 bool all_differ(const Listing& listing, Key key) {
   std::vector<const void*> all;
   all.reserve(listing.tensors.size());
   for (const ckpt::NamedEntry& tensor : listing.tensors) all.push_back(key(*tensor.entry));
-  std::sort(all.begin(), all.end());
-  return std::adjacent_find(all.begin(), all.end()) == all.end();
+  return ckpt::detail::all_differ(all);
 }
 
 /// Indexes of the tensors that have `key`, equal keys together and in file order. A sorted list, because hash tables of
@@ -112,6 +140,31 @@ void write_pieces(ckpt::JsonWriter& json, const std::vector<ckpt::SpreadPiece>& 
   json.end_array();
 }
 
+bool is_unusual(const ckpt::Entry& entry) {
+  return entry.parameter || entry.requires_grad || entry.conjugate || entry.negative || !entry.python_class.empty() ||
+         !is_plain_view(entry);
+}
+
+/// What few tensors have, each behind a comma.
+std::string unusual(const ckpt::Entry& entry, const ckpt::Spread* spread) {
+  if (spread == nullptr && !is_unusual(entry)) return "";
+  ckpt::JsonWriter json;
+  json.begin_object();
+  if (!is_plain_view(entry)) {
+    write_shape(json, "strides", entry.view->strides);
+    json.key("offset").value(entry.view->offset);
+  }
+  if (entry.parameter) json.key("parameter").value(true);
+  if (entry.requires_grad) json.key("requires_grad").value(true);
+  if (entry.conjugate) json.key("conjugate").value(true);
+  if (entry.negative) json.key("negative").value(true);
+  if (!entry.python_class.empty()) json.key("class").value(entry.python_class);
+  if (spread != nullptr) write_pieces(json, spread->of(entry));
+  std::string text = json.take();
+  if (text.size() > 1) text.front() = ',';
+  return text.size() > 1 ? text : "";
+}
+
 }  // namespace
 
 Listing make_listing(const ckpt::Value& root) {
@@ -130,19 +183,18 @@ void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t in
                   const ckpt::Spread* spread) {
   const ckpt::NamedEntry& tensor = listing.tensors[index];
   const ckpt::Entry& entry = *tensor.entry;
-  json.begin_object();
-  json.key("name").value(tensor.name);
-  json.key("dtype").value(entry.stored_type.empty() ? ckpt::type_name(entry) : entry.stored_type);
-  if (!entry.stored_type.empty()) json.key("read_as").value(ckpt::type_name(entry));
-  write_shape(json, "shape", ckpt::value_shape(entry));
-  json.key("location").value(entry.location);
-  json.key("bytes").value(entry.byte_size());
-  json.key("file").value(file);
+  Line line;
+  line.text("{\"name\":", tensor.name);
+  line.text(",\"dtype\":", entry.stored_type.empty() ? ckpt::type_name(entry) : entry.stored_type);
+  if (!entry.stored_type.empty()) line.text(",\"read_as\":", ckpt::type_name(entry));
+  line.shape(",\"shape\":", ckpt::value_shape(entry));
+  line.text(",\"location\":", entry.location);
+  line.number(",\"bytes\":", entry.byte_size());
+  line.text(",\"file\":", file);
   std::ptrdiff_t tied = listing.tied_to[index];
-  if (tied >= 0) json.key("tied").value(listing.tensors[static_cast<std::size_t>(tied)].name);
-  write_unusual(json, entry);
-  if (spread != nullptr) write_pieces(json, spread->of(entry));
-  json.end_object();
+  if (tied >= 0) line.text(",\"tied\":", listing.tensors[static_cast<std::size_t>(tied)].name);
+  line.rest(unusual(entry, spread));
+  json.raw(line.done());
 }
 
 void write_metadata(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint) {
