@@ -7,6 +7,7 @@
 #include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd_meta.h"
+#include "libcore/autograd/batching.h"
 #include "libcore/autograd/conjugates.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
@@ -19,6 +20,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/blocked_layout.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/record_stream.h"
 #include "libcore/tensor/tensor.h"
@@ -106,6 +108,7 @@ GraphTask::Entry* GraphTask::pop(Queue& queue) {
 }
 
 std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
+  if (detail::runs_for_batch()) func::detail::refuse_engine_in_batch();
   GradModeGuard mode(options_.create_graph);
   const detail::AutocastModeGuard in_types_of_forward(detail::AutocastMode{});
   captures_ = captures;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "libcore/autograd/autograd.h"
+#include "libcore/autograd/batching.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/backend/complex_elements.h"
@@ -75,15 +76,55 @@ std::string torch_size(const Tensor& t) {
 
 Derivation::Derivation() : outside_(is_grad_enabled()) {}
 
+namespace {
+
+/// What stands for `x` in a function whose derivative is wanted; a leaf of its own is put into `leaves`. Within vmap()
+/// both the first sample and the whole batch get one, a batch also where x is the same for all samples.
+Tensor derivation_input(const Tensor& x, bool tracked, std::vector<Tensor>& leaves) {
+  if (Batching* const batching = Batching::of_thread()) {
+    const Tensor all = batching->whole(x);
+    const Tensor batch = batching->outside([&] { return derivation_input(all, tracked, leaves); });
+    const core::detail::OpBatchScope alone(nullptr);
+    return batching->stands_for(derivation_input(x, tracked, leaves), batch);
+  }
+  if (tracked && x.requires_grad()) {
+    const GradModeGuard history(true);
+    return x.view_as(x);
+  }
+  leaves.push_back(x.detach().requires_grad_());
+  return leaves.back();
+}
+
+/// core::grad; within vmap() that of all samples, which do not touch each other.
+std::vector<Tensor> slopes_of(const std::vector<Tensor>& ends, const std::vector<Tensor>& inputs,
+                              const GradOptions& options) {
+  Batching* const batching = Batching::of_thread();
+  if (batching == nullptr) return core::grad(ends, inputs, options);
+  std::vector<Tensor> all_ends, all_inputs;
+  GradOptions all = options;
+  all.grad_outputs.clear();
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    all_ends.push_back(batching->batch_of(ends[i]));
+    if (!all_ends.back().defined()) batching->give_up();
+    const bool given = i < options.grad_outputs.size() && options.grad_outputs[i].defined();
+    if (given) {
+      all.grad_outputs.push_back(batching->whole(options.grad_outputs[i]));
+    } else {
+      all.grad_outputs.push_back(batching->outside([&] { return ones_like(all_ends.back().detach()); }));
+    }
+  }
+  for (const Tensor& x : inputs) all_inputs.push_back(batching->whole(x));
+  const std::vector<Tensor> found = batching->outside([&] { return slopes_of(all_ends, all_inputs, all); });
+  std::vector<Tensor> firsts;
+  for (const Tensor& slope : found) firsts.push_back(slope.defined() ? batching->first_of(slope) : Tensor());
+  return firsts;
+}
+
+}  // namespace
+
 Tensor Derivation::input(const Tensor& x) {
   if (!is_inexact(x.dtype())) fail("only Tensors of floating point dtype can require gradients");
-  if (outside_ && x.requires_grad()) {
-    const GradModeGuard history(true);
-    inputs_.push_back(x.view_as(x));
-  } else {
-    inputs_.push_back(x.detach().requires_grad_());
-    own_leaves_.push_back(inputs_.back());
-  }
+  inputs_.push_back(derivation_input(x, outside_, own_leaves_));
   return inputs_.back();
 }
 
@@ -106,7 +147,7 @@ std::vector<Tensor> Derivation::slopes(const std::vector<Tensor>& of, const std:
     options.grad_outputs.push_back(i < ups.size() ? ups[i] : Tensor());
   }
   std::vector<Tensor> result;
-  if (!ends.empty()) return core::grad(ends, inputs_, options);
+  if (!ends.empty()) return slopes_of(ends, inputs_, options);
   for (const Tensor& x : inputs_) result.push_back(zeros_like(x.detach()));
   return result;
 }
@@ -153,7 +194,8 @@ std::vector<Tensor> Derivation::pushed_forward(const std::vector<Tensor>& tangen
     tracked = tracked || (outside_ && tangents[i].requires_grad());
   }
   std::vector<Tensor> rows, products, ends, ups;
-  for (const Tensor& y : outputs_) rows.push_back(zeros_like(y.detach()).requires_grad_());
+  std::vector<Tensor> leaves;
+  for (const Tensor& y : outputs_) rows.push_back(derivation_input(zeros_like(y.detach()), false, leaves));
   products = slopes(outputs_, rows, true);
   for (std::size_t i = 0; i < products.size(); ++i) {
     if (!products[i].requires_grad()) continue;
@@ -162,12 +204,12 @@ std::vector<Tensor> Derivation::pushed_forward(const std::vector<Tensor>& tangen
   }
   std::vector<Tensor> result;
   if (!ends.empty()) {
-    return core::grad(ends, rows,
-                      {.grad_outputs = ups,
-                       .retain_graph = true,
-                       .create_graph = tracked,
-                       .allow_unused = true,
-                       .materialize_grads = true});
+    return slopes_of(ends, rows,
+                     {.grad_outputs = ups,
+                      .retain_graph = true,
+                      .create_graph = tracked,
+                      .allow_unused = true,
+                      .materialize_grads = true});
   }
   for (const Tensor& y : outputs_) result.push_back(zeros_like(y.detach()));
   return result;
@@ -304,6 +346,55 @@ std::vector<Tensor> Batch::stacked() const {
     result.push_back(stack(samples, raw::wrap_dim(dim, samples[0].dim() + 1)));
   }
   return result;
+}
+
+Tensor Batch::first(Batching& batching, const Tensor& x, std::size_t argument) const {
+  if (!dims_[argument]) return x;
+  const Tensor batch = batching.outside([&] { return x.movedim(*dims_[argument], 0); });
+  batching.protect(x);
+  return batching.first_of(batch);
+}
+
+void Batch::start_again() const {
+  for (const auto& [device, state] : random_) {
+    if (!state.empty()) default_generator(device).set_state(state);
+  }
+}
+
+/// Whether no random number was drawn: by samples they come in another order.
+bool Batch::drew_nothing() const {
+  return std::all_of(random_.begin(), random_.end(),
+                     [](const auto& one) { return default_generator(one.first).state() == one.second; });
+}
+
+std::optional<std::vector<Tensor>> Batch::joined(Batching& batching, const std::vector<Tensor>& results) const {
+  if (batching.has_failed() || !drew_nothing()) return std::nullopt;
+  std::vector<Tensor> all;
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const Tensor batch = batching.whole(results[k]);
+    const std::int64_t dim = options_.out_dims[std::min(k, options_.out_dims.size() - 1)];
+    const std::int64_t to = raw::wrap_dim(dim, results[k].dim() + 1);
+    all.push_back(batching.outside([&] {
+      // Dense, and nobody else's, as a stack of the samples' results would be.
+      const Tensor moved = batch.movedim(0, to);
+      return moved.is_contiguous() ? moved.clone() : moved.contiguous();
+    }));
+  }
+  return all;
+}
+
+std::optional<std::vector<Tensor>> Batch::at_once(const AtOnce& call) {
+  if (size() < 2 || !Batching::may_begin()) return std::nullopt;
+  before(0);
+  try {
+    Batching batching(size());
+    std::optional<std::vector<Tensor>> results = joined(batching, call(batching));
+    check_shared();
+    if (results) return results;
+  } catch (const NotBatched&) {
+  }
+  start_again();
+  return std::nullopt;
 }
 
 }  // namespace core::func::detail

@@ -7,12 +7,16 @@
 // 2>(f), which gives a tuple; the first where nothing is said. Results have history where an argument, or a tensor that
 // the function uses, asks for gradients, so that grad(grad(f)) and backward() through them work; else none.
 //
-// vmap() runs its function once for each sample and stacks the results: right for every operation, with the cost of a
-// loop. So item() and branches on values, which PyTorch refuses there, work. Random numbers: PyTorch's three modes.
+// vmap() runs its function once, on the first sample, and each operation on all samples too, by its rule
+// (batch_rules.h); also within grad() and its kin, and one vmap() in another. Where an operation has no rule, item() is
+// called, random numbers are drawn or a tensor from outside is written into, it begins again and runs the function once
+// for each sample: so branches on values, which PyTorch refuses there, work. A function that counts its calls, or reads
+// the memory of a tensor by data<T>(), sees this. Random numbers: PyTorch's three modes.
 //
-// Thread safety: as core::grad. Cost: jacrev one backward pass an element of the result, jacfwd one an element of the
-// argument after a second derivative; hessian both. Errors(runtime): PyTorch's texts.
-// Use: auto slope = core::func::grad([](const core::Tensor& w, const core::Tensor& v) { return (w * w * v).sum(); });
+// Thread safety: as core::grad. Cost: vmap one sample more than the batch; jacrev one backward pass an element of the
+// result, jacfwd one an element of the argument after a second derivative; hessian both. Errors(runtime): PyTorch's
+// texts. Use: auto slope = core::func::grad([](const core::Tensor& w, const core::Tensor& v) { return (w * w *
+// v).sum(); });
 //      core::Tensor g = slope(x, x);
 
 #include <cstdint>
@@ -129,6 +133,8 @@ auto differentiated(Derivation& derivation, const F& f, const Tuple& arguments) 
   return y;
 }
 
+class Batching;
+
 /// What vmap() needs of its arguments and results, whatever their types.
 class Batch {
  public:
@@ -142,6 +148,11 @@ class Batch {
   /// changes in place of what all samples share.
   void before(std::int64_t i);
   void after(std::int64_t i, std::vector<Tensor> results);
+  /// The first sample of a tensor of an argument, which stands for all of them.
+  Tensor first(Batching& batching, const Tensor& x, std::size_t argument) const;
+  /// The results of all samples, by one run for all of them; nothing where that cannot be, and a loop has to do it.
+  using AtOnce = std::function<std::vector<Tensor>(Batching&)>;
+  std::optional<std::vector<Tensor>> at_once(const AtOnce& call);
   /// The results of all samples, stacked.
   std::vector<Tensor> stacked() const;
 
@@ -151,6 +162,9 @@ class Batch {
     std::uint32_t version;
   };
   void check_shared() const;
+  void start_again() const;
+  bool drew_nothing() const;
+  std::optional<std::vector<Tensor>> joined(Batching& batching, const std::vector<Tensor>& results) const;
   VmapOptions options_;
   std::vector<std::optional<std::int64_t>> dims_;
   std::vector<Shared> shared_;
@@ -158,6 +172,11 @@ class Batch {
   std::vector<std::pair<Device, ByteVector>> random_;  // states of the generators before the first sample
   std::vector<std::vector<Tensor>> results_;
 };
+
+template <class Tuple, std::size_t... kAll>
+Tuple first_of(const Batch& batch, Batching& batching, const Tuple& arguments, std::index_sequence<kAll...>) {
+  return Tuple{mapped(std::get<kAll>(arguments), [&](const Tensor& x) { return batch.first(batching, x, kAll); })...};
+}
 
 template <class Tuple, std::size_t... kAll>
 Tuple sample_of(const Batch& batch, const Tuple& arguments, std::int64_t i, std::index_sequence<kAll...>) {
@@ -251,6 +270,12 @@ auto vmap(F f, const VmapOptions& options = {}) {
     detail::Batch batch(options, sizeof...(each));
     (batch.add(leaves_of(each)), ...);
     std::optional<Result> form;
+    const auto all = batch.at_once([&](detail::Batching& batching) {
+      form = std::apply(f, detail::first_of(batch, batching, arguments, All()));
+      return leaves_of(*form);
+    });
+    std::size_t place = 0;
+    if (all) return with_leaves(*form, *all, place);
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       batch.before(i);
       form = std::apply(f, detail::sample_of(batch, arguments, i, All()));

@@ -176,8 +176,11 @@ Tensor one_hot(const Tensor& index, std::int64_t classes) {
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& a) {
-  if (core::detail::traced_now())
-    return core::detail::traced("embedding", {indices, weight}, {}, [&] { return embedding(indices, weight, a); });
+  if (core::detail::traced_now()) {
+    const bool plain = !a.padding_idx && !a.max_norm && !a.scale_grad_by_freq && !a.sparse;
+    return core::detail::traced("embedding", {indices, weight}, {{"plain", plain}},
+                                [&] { return embedding(indices, weight, a); });
+  }
   const core::detail::OpScope scope("embedding", weight, indices);
   if (a.max_norm) limit_rows(weight, indices.to_vector<std::int64_t>(), *a.max_norm, a.norm_type);
   if (a.sparse) return sparse_embedding(indices, weight, a);
@@ -227,7 +230,7 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const Embeddin
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
   if (core::detail::traced_now())
-    return core::detail::traced("embedding", {indices, weight}, {},
+    return core::detail::traced("embedding", {indices, weight}, {{"plain", !padding_idx.has_value()}},
                                 [&] { return embedding(indices, weight, padding_idx); });
   if (weight.dim() != 2) throw Error(ErrorCode::runtime, "'weight' must be 2-D");
   if (indices.dtype() != DType::i64 && indices.dtype() != DType::i32) {

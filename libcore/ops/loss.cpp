@@ -19,6 +19,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -148,6 +149,11 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& target, const CrossEntr
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& options) {
+  if (core::detail::traced_now())
+    return core::detail::traced(
+        "nll_loss", {log_prob, target, options.weight},
+        {{"reduction", static_cast<std::int64_t>(options.reduction)}, {"ignore_index", options.ignore_index}},
+        [&] { return nll_loss(log_prob, target, options); });
   const core::detail::OpScope scope("nll_loss", log_prob, target);
   if (const Casts to(CastRule::f32, CastOn::any, {&log_prob, &target}); to)
     return nll_loss(to(log_prob), to(target), options);
@@ -161,6 +167,12 @@ Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptio
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("cross_entropy", {logits, target, o.weight},
+                                {{"reduction", static_cast<std::int64_t>(o.reduction)},
+                                 {"ignore_index", o.ignore_index},
+                                 {"label_smoothing", o.label_smoothing}},
+                                [&] { return cross_entropy(logits, target, o); });
   const core::detail::OpScope scope("cross_entropy_loss", logits, target);
   if (const Casts to(CastRule::f32, CastOn::cpu, {&logits, &target}); to)
     return cross_entropy(to(logits), to(target), o);
@@ -176,6 +188,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (core::detail::traced_now())
+    return core::detail::traced("mse_loss", {x, target}, {{"reduction", static_cast<std::int64_t>(reduction)}},
+                                [&] { return mse_loss(x, target, reduction); });
   const core::detail::OpScope scope("mse_loss", x, target);
   if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return mse_loss(to(x), to(target), reduction);
   if (is_complex(x.dtype()) || is_complex(target.dtype())) {

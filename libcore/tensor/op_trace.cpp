@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "libcore/base/error.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/storage.h"
 
 namespace core::detail {
 namespace {
 
 thread_local constinit OpTrace* thread_trace = nullptr;
+thread_local constinit OpBatch* thread_batch = nullptr;
 
 }  // namespace
 
@@ -97,6 +99,11 @@ void OpTrace::mark_changed(const Tensor& changed, const std::string& by, bool by
 
 TraceFrame::TraceFrame(std::string_view name, const std::vector<Tensor>& inputs, std::vector<TraceAttribute> attributes)
     : trace_(*OpTrace::of_thread()) {
+  if (thread_batch != nullptr) {
+    thread_batch->begins({name, inputs, std::move(attributes)});
+    ++trace_.depth_;
+    return;
+  }
   op_.name = name;
   op_.attributes = std::move(attributes);
   for (const Tensor& x : inputs) op_.inputs.push_back(trace_.value_of(x));
@@ -109,6 +116,7 @@ TraceFrame::~TraceFrame() {
 }
 
 void TraceFrame::end(const std::vector<Tensor>& outputs, bool in_place) {
+  if (thread_batch != nullptr) return thread_batch->ran(outputs, in_place);
   TraceSource source = TraceSource::constant;
   for (const std::ptrdiff_t place : op_.inputs) {
     if (place < 0) continue;
@@ -123,6 +131,7 @@ void TraceFrame::end(const std::vector<Tensor>& outputs, bool in_place) {
 
 void note_untraced(const char* name, const Tensor& x) {
   const Tensor* one[] = {&x};
+  if (thread_batch != nullptr) return thread_batch->hears(name, one, 1, false);
   OpTrace::of_thread()->note(name, one, 1);
 }
 
@@ -131,7 +140,26 @@ void note_hidden_casts() {
 }
 
 void note_kernel(std::string_view name, const Tensor* const* inputs, std::size_t count) {
+  if (thread_batch != nullptr) return thread_batch->hears(name, inputs, count, !traces_here());
   if (traces_here()) OpTrace::of_thread()->note(std::string(name).c_str(), inputs, count);
+}
+
+OpBatch* OpBatch::of_thread() {
+  return thread_batch;
+}
+
+OpBatchScope::OpBatchScope(OpBatch* batch) : batch_before_(thread_batch), trace_before_(thread_trace) {
+  thread_batch = nullptr;
+  thread_trace = nullptr;
+  if (batch == nullptr) return;
+  own_ = std::make_unique<OpTrace>(std::vector<std::pair<std::string, Tensor>>());
+  thread_batch = batch;
+}
+
+OpBatchScope::~OpBatchScope() {
+  own_.reset();
+  thread_batch = batch_before_;
+  thread_trace = trace_before_;
 }
 
 }  // namespace core::detail

@@ -10,6 +10,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/backend/complex_elements.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/storage.h"
 #include "libcore/tensor/tensor.h"
 
@@ -128,6 +129,7 @@ TensorList detail::differentiated(const ComposedMany& function, const TensorList
 
 TensorList composed_many(const char* printed, const TensorList& inputs, ComposedMany step_by_step) {
   ComposedMany function = by_f32(inputs, std::move(step_by_step));
+  if (detail::runs_for_batch()) return function(inputs);
   TensorList results = plain_results(inputs, function);
   if (!any_needs_grad(inputs)) return results;
   auto node = make_intrusive<ComposedBackward>();
