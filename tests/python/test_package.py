@@ -3,6 +3,8 @@
 import doctest
 import http.server
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -295,6 +297,19 @@ class BadInput(InFolder):
             self.assertIn(caught.exception.code, (code, "unsupported", "refused"))
             self.assertNotIn("\n", str(caught.exception))
 
+    def test_a_package_of_another_python_says_so(self):
+        os.mkdir("ckpt")
+        for name in os.listdir(os.path.dirname(ckpt.__file__)):
+            if name.endswith(".py"):
+                shutil.copy(os.path.join(os.path.dirname(ckpt.__file__), name), "ckpt")
+        run = [sys.executable, "-c", "import ckpt"]
+        text = subprocess.run(run, capture_output=True, text=True, check=False).stderr
+        self.assertRegex(text.splitlines()[-1], "^ImportError: .*/ckpt has no compiled module: install the package")
+        with open("ckpt/_ckpt.cpython-39-x86_64-linux-gnu.so", "wb"):
+            pass
+        text = subprocess.run(run, capture_output=True, text=True, check=False).stderr
+        self.assertRegex(text.splitlines()[-1], r"is for another Python \(_ckpt.cpython-39-.*\) than this one, cpython 3")
+
     def test_what_cannot_be_saved_is_named(self):
         class Mine:
             pass
@@ -354,6 +369,28 @@ class Processes(InFolder):
         listed = subprocess.run([*run, "ls", "a.pth"], capture_output=True, text=True, check=True)
         self.assertIn("module.fc.weight", listed.stdout)
         self.assertEqual(subprocess.run([*run, "ls", "no.pth"], capture_output=True).returncode, 4)
+
+
+class Starting(unittest.TestCase):
+    def seconds(self, code):
+        """Time of processors, of which a busy machine takes no more, in the quickest of some runs."""
+        spent = []
+        for _ in range(20):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", code], check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return min(spent)
+
+    def test_importing_takes_no_longer_than_promised(self):
+        took = self.seconds("import ckpt") - self.seconds("pass")
+        print(f"import ckpt: {took * 1e3:.1f} ms of processor time")
+        self.assertLess(took, 0.030)
+
+    def test_importing_imports_neither_arrays_nor_what_few_need(self):
+        code = "import sys, ckpt; print(*sys.modules)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual({"html", "numpy", "torch", "ckpt._html", "ckpt._missing"} & set(run.stdout.split()), set())
 
 
 @unittest.skipUnless(torch, "needs torch")

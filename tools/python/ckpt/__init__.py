@@ -13,24 +13,29 @@ import os as _os
 from collections import namedtuple as _namedtuple
 from collections.abc import Mapping as _Mapping
 
-from ._ckpt import (
-    Cause,
-    Checkpoint,
-    Diagnosis,
-    Diff,
-    Difference,
-    Error,
-    Object,
-    Tensor,
-    Verification,
-    Warning,
-    __version__,
-    diff,
-    merge,
-    open,
-    remote,
-    verify,
-)
+try:
+    from ._ckpt import (
+        Cause,
+        Checkpoint,
+        Diagnosis,
+        Diff,
+        Difference,
+        Error,
+        Object,
+        Tensor,
+        Verification,
+        Warning,
+        __version__,
+        diff,
+        merge,
+        open,
+        remote,
+        verify,
+    )
+except ModuleNotFoundError as _error:
+    from ._missing import explained as _explained
+
+    raise _explained(_error) from None
 from . import _ckpt, _leaves
 
 __all__ = [
