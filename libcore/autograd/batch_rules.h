@@ -48,7 +48,8 @@ struct BatchedCall {
   Shape shape(std::string_view key) const;
 };
 
-using BatchRule = std::vector<Tensor> (*)(const BatchedCall& call);
+using Results = std::vector<Tensor>;  ///< of one operation, each with the samples along dimension 0
+using BatchRule = Results (*)(const BatchedCall& call);
 /// Null: none.
 BatchRule find_batch_rule(std::string_view name);
 BatchRule find_batch_rule_in_place(std::string_view name);

@@ -14,8 +14,6 @@
 namespace core::func::detail {
 namespace {
 
-using Results = std::vector<Tensor>;
-
 /// A plain function of one tensor.
 template <Tensor (*kFunction)(const Tensor&)>
 Results one(const BatchedCall& c) {

@@ -11,8 +11,6 @@
 namespace core::func::detail {
 namespace {
 
-using Results = std::vector<Tensor>;
-
 std::int64_t index_dim(const BatchedCall& c) {
   return c.behind(c.integer("dim"), c.rank());
 }

@@ -18,8 +18,6 @@
 namespace core::func::detail {
 namespace {
 
-using Results = std::vector<Tensor>;
-
 /// A vector is a row on the left and a column on the right.
 Tensor product(const BatchedCall& c, std::size_t left, std::size_t right) {
   const bool row = c.rank(left) == 1, column = c.rank(right) == 1;

@@ -8,8 +8,6 @@
 namespace core::func::detail {
 namespace {
 
-using Results = std::vector<Tensor>;
-
 /// Samples that are numbers have a dimension here, as it is that of the samples that must stay.
 Tensor samples(const BatchedCall& c) {
   return c.rank() == 0 ? c.batches[0].unsqueeze(1) : c.batches[0];

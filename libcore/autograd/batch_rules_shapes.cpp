@@ -7,8 +7,6 @@
 namespace core::func::detail {
 namespace {
 
-using Results = std::vector<Tensor>;
-
 /// The samples in front, and each of the sizes that the first one got.
 Results reshaped(const BatchedCall& c) {
   return {c.batches[0].reshape(c.output_sizes())};

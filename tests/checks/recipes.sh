@@ -32,6 +32,8 @@ libsentencepiece-dev  sentencepiece sentencepiece  libsentencepiece -
 libkissfft-dev        -             kissfft        -                -
 libeigen3-dev         eigen         eigen3         eigen            eigen3-devel
 libncurses-dev        ncurses       ncurses        ncurses          ncurses-devel
+libsndfile1-dev       libsndfile    libsndfile     libsndfile       -
+libsamplerate0-dev    libsamplerate libsamplerate  libsamplerate    -
 ROWS
 )
 for package in "${build_packages[@]}"; do

@@ -20,6 +20,8 @@ class Ckpt < Formula
   depends_on "libdeflate"
   depends_on "libpng"
   depends_on :linux
+  depends_on "libsamplerate"
+  depends_on "libsndfile"
   depends_on "ncurses"
   depends_on "nettle"
   depends_on "onednn"
