@@ -1,6 +1,7 @@
 #pragma once
 // Whether any of many addresses is there twice: a list of 100,000 tensors asks so for what is tied. Internal to libckpt
-// and its tools. Thread safety: pure. Use: if (detail::all_differ(sources)) return;
+// and its tools. Thread safety: pure. Use: const std::vector<const Entry*> addresses{&entry};
+// if (all_differ(addresses)) return;
 
 #include <bit>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // ObjectArena: shared objects of which a file has many (the tensors of a list, and where their bytes are), next to each
 // other in large blocks of memory: a fraction of the time of one allocation each, and where the system has large pages,
 // of the faults. The blocks go when the last object has gone, so they are for objects that live about as long as each
-// other. Thread safety: make() by one thread; the objects may go on any. Use: ObjectArena arena(count * 200); EntryPtr
-// entry = arena.make<Entry>();
+// other. Thread safety: make() by one thread; the objects may go on any. Use: ObjectArena arena(20 << 20); auto tensor
+// = arena.make<Entry>();
 
 #include <cstddef>
 #include <cstdint>

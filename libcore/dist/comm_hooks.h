@@ -4,7 +4,7 @@
 // by anything, starts what is to be done with them and returns at once; what it gives becomes the gradients. Thread
 // safety: a hook is called by backward, for one bucket after the other, in the same order on every rank; it may start
 // collectives of the group. Errors: what a hook or its future throws is thrown by backward. Use:
-// model.register_comm_hook(core::distributed::fp16_compress_hook());
+// DistributedDataParallel model(net); model.register_comm_hook(fp16_compress_hook());
 
 #include <cstddef>
 #include <functional>

@@ -22,7 +22,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 /// A greeting that a shell's printf makes, and the end of all that comes in.
-constexpr const char* kGreet = "printf '\\001\\005\\000\\000\\000\\006\\000\\000\\000\\007'";
+const std::string kGreet =
+    "printf '\\001\\005\\000\\000\\000\\00" + std::to_string(detail::kHelperProtocol) + "\\000\\000\\000\\007'";
+static_assert(detail::kHelperProtocol < 8, "one octal digit");
 
 class Hdf5Write : public ::testing::Test {
  protected:
@@ -109,7 +111,7 @@ TEST_F(Hdf5Write, HelperOfAnotherVersionIsSaidBeforeAFileIsMade) {
 TEST_F(Hdf5Write, DeathOfTheHelperLeavesTheOldFileAsItWas) {
   save(test::small_checkpoint(), file("a.ckpt"));
   std::string before = test::read_file(file("a.ckpt"));
-  use_script(std::string(kGreet) + "; head -c 8 >/dev/null; kill -SEGV $$");
+  use_script(kGreet + "; head -c 8 >/dev/null; kill -SEGV $$");
   EXPECT_EQ(save_error("a.ckpt"),
             "io: the HDF5 helper, which describes the tensors to other programs, was ended by signal 11; nothing was "
             "written: save again, or in a format that needs no helper, such as .safetensors");
@@ -126,7 +128,7 @@ TEST_F(Hdf5Write, HelperThatDiedWhileTensorsWereWrittenIsStartedOnceMore) {
 }
 
 TEST_F(Hdf5Write, NonsenseFromTheHelperIsNotWritten) {
-  use_script(std::string(kGreet) +
+  use_script(kGreet +
              "; head -c 8 >/dev/null; printf '\\010\\003\\000\\000\\000abc\\007\\002\\000\\000\\000\\002\\000'");
   EXPECT_THAT(save_error("a.ckpt"),
               HasSubstr("the HDF5 helper's description of the file contradicts itself: another superblock"));
@@ -134,7 +136,7 @@ TEST_F(Hdf5Write, NonsenseFromTheHelperIsNotWritten) {
 }
 
 TEST_F(Hdf5Write, SignalsOfATerminalDoNotEndASave) {
-  use_script(std::string(kGreet) + "; head -c 8 >/dev/null; ps -o pgid= $$ >" + file("bin/group").string());
+  use_script(kGreet + "; head -c 8 >/dev/null; ps -o pgid= $$ >" + file("bin/group").string());
   save_error("a.ckpt");
   EXPECT_NE(std::stol(test::read_file(file("bin/group"))), static_cast<long>(::getpgrp()));
 }
