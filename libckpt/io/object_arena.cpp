@@ -20,6 +20,8 @@ constexpr std::size_t rounded_up(std::size_t size, std::size_t to) {
   return (size + to - 1) / to * to;
 }
 
+}  // namespace
+
 /// Memory in large pages, where it is enough of it and the system has them.
 class LargeBlock {
  public:
@@ -44,8 +46,6 @@ class LargeBlock {
   std::align_val_t align_;
   void* memory_;
 };
-
-}  // namespace
 
 class ObjectArena::Pool {
  public:
