@@ -220,6 +220,23 @@ TEST_F(TrainFolders, FactorsLearnBesideAModelThatStaysAndAreAnAdapter) {
   EXPECT_EQ(train({"evaluate", "run/best", "--json"}).out, judged);
 }
 
+TEST_F(TrainFolders, TheBestFolderAppearsWhole) {
+  write_model("vit", kViT);
+  write_images({"left", "right", "up"});
+  const Arguments fit = {"fit", "images", "--model", "vit", "--epochs", "1", "--lr", "0.01"};
+  ASSERT_EQ(train(fit).code, 0);
+  write("run/best/README.md", "mine");
+  ASSERT_EQ(train({"resume", "run", "--epochs", "4"}).code, 0);
+  EXPECT_EQ(test::read_file(at("run/best/README.md")), "mine");
+  write("run/best/notes/mine.txt", "mine too");
+  ASSERT_EQ(train({"resume", "run", "--epochs", "8"}).code, 0);
+  EXPECT_EQ(test::read_file(at("run/best/notes/mine.txt")), "mine too");
+  for (const auto& entry : fs::directory_iterator(at("run"))) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
+  }
+  EXPECT_EQ(zoo::folder_config(at("run/best")).family->name, "ViTForImageClassification");
+}
+
 TEST_F(TrainFolders, BesideFactorsTheStatisticsOfBatchesStayToo) {
   write_model("mobilevit", kMobileViT);
   core::StateDict weights = ckpt::load(at("mobilevit/model.safetensors"));

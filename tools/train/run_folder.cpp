@@ -10,6 +10,7 @@
 
 #include "libckpt/bridge/module_state.h"
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/io/atomic_folder.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/support/line_chart.h"
@@ -74,6 +75,36 @@ std::string all_epochs(const Trainer& trainer) {
 bool is_state(const fs::path& path) {
   const std::string name = path.filename().string();
   return name.starts_with("state_") && (path.extension() == ".ckpt" || path.extension() == ".pth");
+}
+
+/// What is replaced as a whole: a folder, or nothing yet, without folders in it, which no AtomicFolder removes.
+bool is_replaced_whole(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_symlink(path, error)) return false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    if (entry.is_directory(error)) return false;
+  }
+  return true;
+}
+
+/// What somebody put beside the files of a run stays there.
+void keep_others(const fs::path& old, const fs::path& made) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(old, error)) {
+    const fs::path copy = made / entry.path().filename();
+    if (!fs::exists(copy)) fs::copy(entry.path(), copy, fs::copy_options::copy_symlinks);
+  }
+}
+
+/// Whoever looks, and a kill at any point, finds the old folder or the new one. Where somebody put a folder in it, or a
+/// link in its place, the files are written one by one.
+void write_whole(const fs::path& path, const std::function<void(const fs::path&)>& write) {
+  if (!is_replaced_whole(path)) return write(path);
+  ckpt::AtomicFolder folder(
+      path, {.overwrite = true, .durable = false, .may_replace = [](std::string_view) { return true; }});
+  write(folder.hidden());
+  keep_others(path, folder.hidden());
+  folder.commit();
 }
 
 }  // namespace
@@ -232,7 +263,7 @@ void RunFolder::save() {
   if (trainer_.best_epoch() != saved_best_) {
     for (const std::string& format : formats_) {
       if (format == "folder") {
-        write_folder_(trainer_.best_state(), folder_ / "best");
+        write_whole(folder_ / "best", [&](const fs::path& hidden) { write_folder_(trainer_.best_state(), hidden); });
       } else {
         ckpt::save(trainer_.best_state(), folder_ / ("best." + format));
       }
