@@ -136,8 +136,7 @@ class RowTask : public Task {
   const Lora* lora() const override { return lora_.get(); }
   std::int64_t steps() const override { return loader_.size(); }
   void begin_epoch() override {
-    net_.module().train();
-    if (lora_) keep_statistics(net_.module());  // which no adapter holds
+    learn_on();
     if (sampler_) sampler_->set_epoch(shared_number(core::randint(std::int64_t{1} << 40, {1}).item<std::int64_t>()));
     batch_.emplace(loader_.begin());
     is_first_ = true;
@@ -162,7 +161,7 @@ class RowTask : public Task {
       sum.loss += part.loss.template item<double>() / static_cast<double>(test_.size());
       if (part.right.defined()) sum.right += part.right.template item<std::int64_t>();
     }
-    net_.module().train();
+    learn_on();
     if (is_classes_) sum.accuracy = static_cast<double>(sum.right) / static_cast<double>(sum.rows);
     return sum;
   }
@@ -188,6 +187,11 @@ class RowTask : public Task {
   const bool is_classes_;
 
  private:
+  void learn_on() {
+    net_.module().train();
+    if (lora_) keep_statistics(net_.module());  // which no adapter holds
+  }
+
   /// None in one process.
   static std::shared_ptr<core::DistributedSampler> share_of(std::int64_t rows, bool shuffles) {
     if (!has_several_processes()) return nullptr;
