@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <tuple>
 
@@ -72,7 +73,9 @@ class TrainFolders : public testing::Test {
   }
   test::Outcome train(Arguments arguments) const {
     if (arguments[0] == "fit" || arguments[0] == "text") {
-      for (const char* more : {"--out", "run", "--devices", "cpu"}) arguments.emplace_back(more);
+      const bool has_devices = std::ranges::find(arguments, "--devices") != arguments.end();
+      for (const char* more : {"--out", "run"}) arguments.emplace_back(more);
+      if (!has_devices) arguments.insert(arguments.end(), {"--devices", "cpu"});
     }
     return test::run_program(test::built_program("train"), dir_.path(), arguments);
   }
@@ -143,7 +146,8 @@ TEST_F(TrainFolders, ResumedItIsTheRunThatWasNotInterrupted) {
   one.insert(one.end(), {"--epochs", "1"});
   const test::Outcome whole = train(both);
   ASSERT_EQ(whole.code, 0) << whole.err;
-  EXPECT_THAT(whole.out, HasSubstr("BertForMaskedLM has no head for classes: a fresh one for 2 classes"));
+  EXPECT_THAT(whole.out, HasSubstr("BertForMaskedLM has no head for classes: a fresh one for 2 classes begins at "
+                                   "chance, and so does bert.pooler, which it lacks too"));
   fs::rename(at("run"), at("whole"));
   ASSERT_EQ(train(one).code, 0);
   const test::Outcome resumed = train({"resume", "run", "--epochs", "2"});
@@ -202,7 +206,8 @@ TEST_F(TrainFolders, FactorsLearnBesideAModelThatStaysAndAreAnAdapter) {
   const test::Outcome whole = train(both);
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_THAT(whole.out,
-              HasSubstr("LoRA of rank 2 beside 2 layers (query, value), and classifier as a whole; all else stays"));
+              HasSubstr("LoRA of rank 2 beside 2 layers (query, value), and bert.pooler, classifier as a whole; all "
+                        "else stays"));
   fs::rename(at("run"), at("whole"));
   ASSERT_EQ(train(one).code, 0);
   ASSERT_EQ(train({"resume", "run", "--epochs", "2"}).code, 0);
@@ -211,13 +216,26 @@ TEST_F(TrainFolders, FactorsLearnBesideAModelThatStaysAndAreAnAdapter) {
   ASSERT_EQ(adapter.targets.size(), 2U);
   EXPECT_EQ(adapter.targets[0].module, "bert.encoder.layer.0.attention.self.query");
   EXPECT_EQ(adapter.targets[0].scale, 4);
-  EXPECT_EQ(adapter.replaced.size(), 2U);
+  EXPECT_EQ(adapter.replaced.size(), 4U) << "the head, and the pooler that the folder does not have";
   const core::StateDict state = ckpt::load(at("run/best/adapter_model.safetensors"));
   const Tensor b = state.at("base_model.model.bert.encoder.layer.0.attention.self.query.lora_B.weight");
   EXPECT_FALSE(core::equal(b, b * 0)) << "nothing was learnt";
   const std::string judged = train({"evaluate", "run", "--json"}).out;
   EXPECT_THAT(judged, HasSubstr("adapter_model.safetensors"));
   EXPECT_EQ(train({"evaluate", "run/best", "--json"}).out, judged);
+}
+
+TEST_F(TrainFolders, APoolerThatTheFolderLacksLearnsWithTheHeadAlone) {
+  write_bert();
+  write("texts.csv", "text,label\na good film,yes\nvery bad,no\na film,yes\nbad,no\nvery good,yes\n");
+  ASSERT_EQ(train({"fit", "texts.csv", "--model", "bert", "--epochs", "1", "--lr", "0.05", "--freeze"}).code, 0);
+  fs::rename(at("run"), at("one"));
+  ASSERT_EQ(train({"fit", "texts.csv", "--model", "bert", "--epochs", "1", "--lr", "0.02", "--freeze"}).code, 0);
+  const core::StateDict one = ckpt::load(at("one/best")), two = ckpt::load(at("run/best"));
+  for (const auto& [name, tensor] : one) {
+    const bool learns = name.starts_with("classifier.") || name.starts_with("bert.pooler.");
+    EXPECT_EQ(core::equal(tensor, two.at(name)), !learns) << name;
+  }
 }
 
 TEST_F(TrainFolders, TheBestFolderAppearsWhole) {

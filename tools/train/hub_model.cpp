@@ -12,8 +12,10 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/module/linear.h"
+#include "libcore/tensor/generator.h"
 #include "libcore/tensor/tensor.h"
 #include "tools/train/run_folder.h"
+#include "zoo/made_as.h"
 #include "zoo/zoo.h"
 
 namespace train {
@@ -151,6 +153,46 @@ core::StateDict named_as_in(const fs::path& source, const core::StateDict& state
   return kept;
 }
 
+/// Shapes alone, for which nothing is drawn that a run would draw.
+class LaidOut {
+ public:
+  LaidOut() = default;
+  ~LaidOut() { generator_.set_state(state_); }
+  LaidOut(const LaidOut&) = delete;
+  LaidOut& operator=(const LaidOut&) = delete;
+
+ private:
+  zoo::MadeAs scope_{core::Device("meta")};
+  core::Generator generator_ = core::default_generator();
+  core::ByteVector state_ = generator_.state();
+};
+
+/// The model of load_classifier() without values.
+std::shared_ptr<core::Module> laid_out(const fs::path& folder, const DataSet& data) {
+  const LaidOut scope;
+  const zoo::Family& family = classifier_family(folder);
+  return zoo::build(family, with_classes(zoo::folder_config(folder).config, family, data));
+}
+
+/// Modules of the base, such as "bert.pooler", that the folder's own model does not have.
+std::vector<std::string> drawn_besides_head(const fs::path& folder, const DataSet& data, core::Module& model) {
+  const zoo::FolderConfig said = zoo::folder_config(folder);
+  if (classifier_family(folder).name == said.family->name || data.classes == 0) return {};
+  core::StateDict there;
+  {
+    const LaidOut scope;
+    there = zoo::build(*said.family, said.config)->state_dict();
+  }
+  const std::set<std::string> head = head_parameters(model);
+  std::set<std::string> drawn;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    if (head.contains(name) || found_in(there, name) != nullptr) continue;
+    const std::size_t child = name.find('.');
+    drawn.insert(name.substr(0, name.find('.', child == std::string::npos ? 0 : child + 1)));
+  }
+  return {drawn.begin(), drawn.end()};
+}
+
 std::string indented(const zoo::Config& config) {
   ckpt::JsonWriter json(2);
   json.begin_object();
@@ -216,29 +258,39 @@ std::string about_head(const fs::path& folder, const DataSet& data) {
   const zoo::FolderConfig said = zoo::folder_config(folder);
   const std::string classes = std::to_string(data.classes) + " classes";
   if (classifier_family(folder).name != said.family->name) {
+    const std::vector<std::string> drawn = drawn_besides_head(folder, data, *laid_out(folder, data));
     return std::string(said.family->name) + " has no head for classes: a fresh one for " + classes +
-           " begins at chance";
+           " begins at chance" +
+           (drawn.empty() ? "" : ", and so does " + core::join(drawn, ", ") + ", which it lacks too");
   }
   const std::int64_t before = classes_in(said, folder);
   if (before == data.classes) return "";
   return "the head for " + std::to_string(before) + " classes gives way to a fresh one for " + classes;
 }
 
-std::vector<std::string> head_of(core::Module& model) {
-  std::set<std::string> children;
-  for (const std::string& name : head_parameters(model)) children.insert(name.substr(0, name.find('.')));
-  return {children.begin(), children.end()};
+std::vector<std::string> learning_parts(const fs::path& folder, const DataSet& data, core::Module& model) {
+  std::set<std::string> parts;
+  for (const std::string& name : head_parameters(model)) parts.insert(name.substr(0, name.find('.')));
+  const std::vector<std::string> drawn = drawn_besides_head(folder, data, model);
+  parts.insert(drawn.begin(), drawn.end());
+  return {parts.begin(), parts.end()};
 }
 
-void freeze_all_but_head(core::Module& model) {
-  const std::set<std::string> head = head_parameters(model);
+bool is_in_parts(std::string_view name, const std::vector<std::string>& parts) {
+  return std::ranges::any_of(parts,
+                             [&](const std::string& part) { return name == part || name.starts_with(part + "."); });
+}
+
+void freeze_all_but(core::Module& model, const std::vector<std::string>& parts) {
   std::size_t kept = 0;
   for (auto& [name, parameter] : model.named_parameters()) {
-    if (head.contains(name)) continue;
+    if (is_in_parts(name, parts)) continue;
     parameter.requires_grad_(false);
     ++kept;
   }
-  if (kept == 0 || head.empty()) throw Error(ErrorCode::unsupported, "--freeze: the model has no part beside its head");
+  if (kept == 0 || parts.empty()) {
+    throw Error(ErrorCode::unsupported, "--freeze: the model has no part beside its head");
+  }
 }
 
 void write_model_folder(const fs::path& source, const DataSet& data, const core::StateDict& state,

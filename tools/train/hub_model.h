@@ -40,14 +40,17 @@ std::shared_ptr<core::Module> load_classifier(const std::filesystem::path& folde
 /// The folder's model in f32, which continues texts. Errors: those of decoder_family() and zoo::from_folder().
 std::shared_ptr<core::Module> load_decoder(const std::filesystem::path& folder);
 
-/// What load_classifier() does to the head, one sentence; "" for nothing.
+/// What load_classifier() draws, one sentence; "" for nothing.
 std::string about_head(const std::filesystem::path& folder, const DataSet& data);
 
-/// The children of a model that are its head.
-std::vector<std::string> head_of(core::Module& model);
+/// The modules of load_classifier()'s model that learn where the rest stays as it is: its head, and what else was drawn
+/// because the folder has none of it, such as the pooler that a BertForMaskedLM lacks.
+std::vector<std::string> learning_parts(const std::filesystem::path& folder, const DataSet& data, core::Module& model);
 
-/// Lets nothing but the head learn. Errors: Error(unsupported) for a model that is all head.
-void freeze_all_but_head(core::Module& model);
+/// Lets nothing but those parts learn. Errors: Error(unsupported) for a model that has nothing else.
+void freeze_all_but(core::Module& model, const std::vector<std::string>& parts);
+/// Whether `name` is that of one of `parts` or of something in it.
+bool is_in_parts(std::string_view name, const std::vector<std::string>& parts);
 
 /// Writes config.json with the names of the classes, model.safetensors, and the folder's files of tokenizer and
 /// preprocessing. Errors: Error(io).

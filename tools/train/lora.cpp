@@ -14,6 +14,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
+#include "tools/train/hub_model.h"
 #include "tools/train/run_folder.h"
 
 namespace train {
@@ -47,9 +48,7 @@ bool is_linear(const core::Module& module) {
 std::vector<std::pair<std::string, core::Module*>> linear_layers(core::Module& model, const LoraOptions& o) {
   std::vector<std::pair<std::string, core::Module*>> found;
   for (const auto& [path, module] : model.named_modules()) {
-    const bool learns =
-        std::find(o.learn_too.begin(), o.learn_too.end(), path.substr(0, path.find('.'))) != o.learn_too.end();
-    if (is_linear(*module) && !learns) found.emplace_back(path, module);
+    if (is_linear(*module) && !is_in_parts(path, o.learn_too)) found.emplace_back(path, module);
   }
   return found;
 }
@@ -102,9 +101,7 @@ Lora::Lora(core::Module& model, LoraOptions options) : base_(&model), options_(s
   if (options_.rank < 1) throw Error(ErrorCode::usage, "--lora is at least 1, not " + std::to_string(options_.rank));
   options_.targets = targets_of(model, options_);
   for (const auto& [name, parameter] : model.named_parameters()) {
-    const std::string child = name.substr(0, name.find('.'));
-    const auto& kept = options_.learn_too;
-    const bool learns = std::find(kept.begin(), kept.end(), child) != kept.end();
+    const bool learns = is_in_parts(name, options_.learn_too);
     if (learns) besides_.emplace_back(name, parameter);
     if (learns) continue;
     parameter.requires_grad_(false);

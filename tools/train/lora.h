@@ -19,7 +19,7 @@ struct LoraOptions {
   std::int64_t rank = 8;
   double alpha = 8;                    ///< changes count alpha / rank
   std::vector<std::string> targets;    ///< ends of the names of layers; none: what PEFT takes for the family
-  std::vector<std::string> learn_too;  ///< names of children of the model that learn as they are: its head
+  std::vector<std::string> learn_too;  ///< modules of the model that learn as they are: its head
 };
 LoraOptions lora_options(const RunOptions& o);
 

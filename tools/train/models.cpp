@@ -92,7 +92,7 @@ Made make_folder_model(const RunOptions& o, const DataSet& data) {
   Made made = load_classifier(o.model, data);
   if (!data.is_text) check_fits(*made, o, data);
   made->train();
-  if (o.freeze) freeze_all_but_head(*made);
+  if (o.freeze) freeze_all_but(*made, learning_parts(o.model, data, *made));
   return made;
 }
 

@@ -167,13 +167,13 @@ class RowTask : public Task {
   }
 
   /// Factors learn in place of the model.
-  void learn_factors(const RunOptions& o) {
+  void learn_factors(const RunOptions& o, const DataSet& data) {
     if (!o.lora) return;
     if (has_several_processes() || choose_devices(o.devices).size() > 1) {
       throw core::Error(core::ErrorCode::usage, "--lora is for one process and one device: --devices 1");
     }
     LoraOptions options = lora_options(o);
-    if (is_classes_) options.learn_too = head_of(net_.model());
+    if (is_classes_) options.learn_too = learning_parts(o.model, data, net_.model());
     core::manual_seed(static_cast<std::uint64_t>(*o.seed));  // so that they are PEFT's of that seed
     lora_ = std::make_shared<Lora>(net_.model(), std::move(options));
   }
@@ -368,7 +368,7 @@ class TextTask final : public Task {
 template <class Task>
 std::unique_ptr<Task> with_factors(std::shared_ptr<core::Module> model, const RunOptions& o, const DataSet& data) {
   auto task = std::make_unique<Task>(std::move(model), o, data);
-  task->learn_factors(o);
+  task->learn_factors(o, data);
   return task;
 }
 
