@@ -238,6 +238,31 @@ TEST_F(TrainFolders, APoolerThatTheFolderLacksLearnsWithTheHeadAlone) {
   }
 }
 
+TEST_F(TrainFolders, FactorsLearnOnSeveralDevicesWhatTheyLearnOnOne) {
+  std::string config(kGpt2);  // what dropout leaves out is drawn on each device
+  config.insert(1, R"("resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0, )");
+  write_model("decoder", config);
+  write("decoder/vocab.txt", kWords);
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += i % 2 == 0 ? "a good film very " : "bad ";
+  write("text.txt", text);
+  std::vector<core::StateDict> learnt;
+  for (const char* devices : {"1", "2", "3"}) {
+    const test::Outcome done =
+        train({"text", "--text", "text.txt", "--model", "./decoder", "--length", "4", "--batch", "6", "--lr", "0.02",
+               "--epochs", "2", "--lora", "2", "--overwrite", "--devices", devices});
+    ASSERT_EQ(done.code, 0) << done.err;
+    learnt.push_back(ckpt::load(at("run/best/adapter_model.safetensors")));
+  }
+  for (const auto& [name, tensor] : learnt[0]) {
+    for (const core::StateDict& other : learnt) {
+      EXPECT_TRUE(core::allclose(tensor, other.at(name), {.rtol = 1e-4, .atol = 1e-5})) << name;
+    }
+    if (!name.ends_with("lora_B.weight")) continue;
+    EXPECT_FALSE(core::equal(tensor, tensor * 0)) << name;
+  }
+}
+
 TEST_F(TrainFolders, TheBestFolderAppearsWhole) {
   write_model("vit", kViT);
   write_images({"left", "right", "up"});

@@ -79,12 +79,28 @@ Tensor weight_of(const core::Module& module) {
   throw Error(ErrorCode::type, module.class_name() + " has no weight");
 }
 
-/// The layer gives what it gave and the factors' part.
-void add_factors(core::Module& layer, const core::Parameter& a, const core::Parameter& b, double scale) {
-  layer.register_forward_hook(
-      [a, b, scale](core::Module&, const std::vector<Tensor>& inputs, const Tensor& output) -> Tensor {
-        return output + core::linear(core::linear(inputs.at(0), a), b) * scale;
-      });
+/// The factors of the copy of a model that this thread calls; null where it calls the model itself.
+thread_local const std::vector<Lora::Layer>* of_this_copy = nullptr;
+
+class OfThisCopy {
+ public:
+  explicit OfThisCopy(const std::vector<Lora::Layer>& layers) : before_(of_this_copy) { of_this_copy = &layers; }
+  ~OfThisCopy() { of_this_copy = before_; }
+  OfThisCopy(const OfThisCopy&) = delete;
+  OfThisCopy& operator=(const OfThisCopy&) = delete;
+
+ private:
+  const std::vector<Lora::Layer>* before_;
+};
+
+/// The layer gives what it gave and the part of the factors at `place`.
+void add_factors(core::Module& layer, const Lora::Layer& own, std::size_t place, double scale) {
+  layer.register_forward_hook([a = own.a, b = own.b, place, scale](core::Module&, const std::vector<Tensor>& inputs,
+                                                                   const Tensor& output) -> Tensor {
+    const Tensor& down = of_this_copy != nullptr ? of_this_copy->at(place).a : a;
+    const Tensor& up = of_this_copy != nullptr ? of_this_copy->at(place).b : b;
+    return output + core::linear(core::linear(inputs.at(0), down), up) * scale;
+  });
 }
 
 }  // namespace
@@ -118,7 +134,7 @@ Lora::Lora(core::Module& model, LoraOptions options) : base_(&model), options_(s
     layers_.push_back({.path = path,
                        .a = core::Parameter(a.weight.detach().to(weight.device())),
                        .b = core::Parameter(b.weight.detach().to(weight.device()))});
-    add_factors(*module, layers_.back().a, layers_.back().b, options_.alpha / static_cast<double>(options_.rank));
+    add_factors(*module, layers_.back(), layers_.size() - 1, options_.alpha / static_cast<double>(options_.rank));
   }
 }
 
@@ -154,6 +170,18 @@ void Lora::load_peft(const core::StateDict& state) {
     if (state.contains(peft)) renamed.set(own, state.at(peft));
   }
   load_state_dict(renamed);
+}
+
+void WithFactors::members(core::Members& m) {
+  m.child("base", base_);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    m.parameter("a" + std::to_string(i), layers_[i].a).parameter("b" + std::to_string(i), layers_[i].b);
+  }
+}
+
+Tensor WithFactors::forward(const Tensor& x) {
+  const OfThisCopy scope(layers_);
+  return base_->call(x);
 }
 
 void keep_statistics(core::Module& model) {

@@ -59,6 +59,18 @@ class Lora : public core::ModuleOf<Lora> {
   std::uint64_t kept_ = 0;
 };
 
+/// A model and its factors as one module, of which copies may be made on other devices. Thread safety: as core::Module.
+class WithFactors : public core::ModuleOf<WithFactors> {
+ public:
+  WithFactors(std::shared_ptr<core::Module> base, const Lora& lora) : base_(std::move(base)), layers_(lora.layers()) {}
+  void members(core::Members& m) override;
+  core::Tensor forward(const core::Tensor& x);
+
+ private:
+  std::shared_ptr<core::Module> base_;
+  std::vector<Lora::Layer> layers_;
+};
+
 /// Puts layers that count means and deviations of batches (BatchNorm) into eval mode: they use those they have.
 void keep_statistics(core::Module& model);
 

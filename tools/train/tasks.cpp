@@ -37,22 +37,31 @@ constexpr std::int64_t kEvaluationBatch = 1000;
 template <class M>
 class Net {
  public:
-  Net(std::shared_ptr<M> model, const std::vector<core::Device>& devices) : model_(std::move(model)) {
-    if (has_several_processes()) {
-      distribute(devices);
-      return;
+  /// `waits`: for share(), before which it is the model alone.
+  Net(std::shared_ptr<M> model, std::vector<core::Device> devices, bool waits = false)
+      : model_(std::move(model)), devices_(std::move(devices)) {
+    if (!devices_.empty()) {
+      const std::size_t own = has_several_processes() ? static_cast<std::size_t>(local_rank()) % devices_.size() : 0;
+      device_ = devices_[own];  // one a process, of those of its machine
+      model_->core::Module::to(device_);
     }
-    if (devices.empty()) return;
-    device_ = devices.front();
-    model_->core::Module::to(device_);
-    std::vector<core::DeviceId> ids(devices.begin(), devices.end());
-    parallel_ = std::make_shared<core::DataParallel<M>>(model_, core::DataParallelOptions{.device_ids = ids});
+    if (!waits) share(model_);
+  }
+  /// `whole`: the model, or what has it inside, which is what runs on several devices or in several processes.
+  void share(const std::shared_ptr<M>& whole) {
+    if (has_several_processes()) {
+      distributed_ = std::make_shared<core::distributed::DistributedDataParallel<M>>(whole);
+    } else if (!devices_.empty()) {
+      std::vector<core::DeviceId> ids(devices_.begin(), devices_.end());
+      parallel_ = std::make_shared<core::DataParallel<M>>(whole, core::DataParallelOptions{.device_ids = ids});
+    }
   }
   core::Module& module() {
     if (distributed_) return *distributed_;
     return parallel_ ? static_cast<core::Module&>(*parallel_) : *model_;
   }
   M& model() { return *model_; }
+  const std::shared_ptr<M>& shared_model() const { return model_; }
   core::Device device() const { return device_; }
   template <class... Args>
   auto operator()(const Args&... args) {
@@ -66,16 +75,8 @@ class Net {
   }
 
  private:
-  /// One device a process, of those of its machine.
-  void distribute(const std::vector<core::Device>& devices) {
-    if (!devices.empty()) {
-      device_ = devices[static_cast<std::size_t>(local_rank()) % devices.size()];
-      model_->core::Module::to(device_);
-    }
-    distributed_ = std::make_shared<core::distributed::DistributedDataParallel<M>>(model_);
-  }
-
   std::shared_ptr<M> model_;
+  std::vector<core::Device> devices_;
   std::shared_ptr<core::DataParallel<M>> parallel_;
   std::shared_ptr<core::distributed::DistributedDataParallel<M>> distributed_;
   core::Device device_;
@@ -121,7 +122,7 @@ template <class M>
 class RowTask : public Task {
  public:
   RowTask(std::shared_ptr<M> model, const RunOptions& o, const DataSet& data)
-      : net_(std::move(model), choose_devices(o.devices)),
+      : net_(std::move(model), choose_devices(o.devices), o.lora.has_value()),
         is_classes_(data.classes > 0),
         evaluation_batch_(is_model_folder(o.model) ? std::max<std::int64_t>(1, *o.batch) : kEvaluationBatch),
         train_(data.train, data, o.resize.value_or(0)),
@@ -169,13 +170,11 @@ class RowTask : public Task {
   /// Factors learn in place of the model.
   void learn_factors(const RunOptions& o, const DataSet& data) {
     if (!o.lora) return;
-    if (has_several_processes() || choose_devices(o.devices).size() > 1) {
-      throw core::Error(core::ErrorCode::usage, "--lora is for one process and one device: --devices 1");
-    }
     LoraOptions options = lora_options(o);
     if (is_classes_) options.learn_too = learning_parts(o.model, data, net_.model());
     core::manual_seed(static_cast<std::uint64_t>(*o.seed));  // so that they are PEFT's of that seed
     lora_ = std::make_shared<Lora>(net_.model(), std::move(options));
+    net_.share(std::make_shared<WithFactors>(net_.shared_model(), *lora_));
   }
 
  protected:
