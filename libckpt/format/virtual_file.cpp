@@ -11,6 +11,7 @@
 #include "libckpt/format/parts/parts_index.h"
 #include "libckpt/format/save_file.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/io/replaced_file.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -54,15 +55,18 @@ class PartDatasets {
     }
     side_ = detail::read_hdf5_side(*input.file, {options.limits, options.unsandboxed});
     for (detail::IndexedTensor& tensor : detail::read_index_side(opened->index, options.limits).tensors) {
-      paths_.emplace(std::move(tensor.named.name), std::move(tensor.path));
+      std::string name = tensor.named.name;
+      tensors_.emplace(std::move(name), std::move(tensor));
     }
   }
 
   /// The path in the part. REQUIRES: dims are those of the piece.
-  std::string path_of(const std::string& name, const std::vector<std::uint64_t>& dims, bool& needs_zstd) const {
-    auto path = paths_.find(name);
-    auto dataset = path == paths_.end() ? side_.datasets.end() : side_.datasets.find(path->second);
+  std::string path_of(const IndexedItem& item, const core::Shape& sizes, const std::vector<std::uint64_t>& dims,
+                      bool& needs_zstd) const {
+    auto tensor = tensors_.find(item.name);
+    auto dataset = tensor == tensors_.end() ? side_.datasets.end() : side_.datasets.find(tensor->second.path);
     if (dataset == side_.datasets.end()) refuse("its part " + quote(file_) + " has no dataset of it");
+    require_alike(*tensor->second.named.entry, item.dtype, sizes);
     if (dataset->second->dims != dims) {
       throw Error(ErrorCode::corrupt,
                   "the dataset in its part " + quote(file_) + " has another shape than the index says");
@@ -73,13 +77,23 @@ class PartDatasets {
       }
       needs_zstd = needs_zstd || filter.id == kZstdFilter;
     }
-    return "/data/" + core::join(path->second, "/");
+    return "/data/" + core::join(tensor->second.path, "/");
   }
 
  private:
+  /// HDF5 would cast a piece of another dtype without a word.
+  void require_alike(const Entry& entry, core::DType dtype, const core::Shape& sizes) const {
+    if (entry.dtype == dtype && entry.shape == sizes) return;
+    auto text = [](core::DType type, const core::Shape& shape) {
+      return std::string(core::name(type)) + " " + core::to_list(shape);
+    };
+    throw Error(ErrorCode::corrupt, "its part " + quote(file_) + " holds " + text(entry.dtype, entry.shape) +
+                                        " where " + text(dtype, sizes) + " is expected");
+  }
+
   std::string file_;
   detail::Hdf5Side side_;
-  std::unordered_map<std::string, detail::Hdf5Path> paths_;
+  std::unordered_map<std::string, detail::IndexedTensor> tensors_;
 };
 
 std::vector<std::uint64_t> as_sizes(const core::Shape& shape) {
@@ -108,9 +122,14 @@ VirtualPiece piece_of(const IndexedItem& item, const IndexedBox& box, const Hdf5
   return {"", "", as_sizes(box.box.offsets), as_sizes(box.box.sizes)};
 }
 
+/// Of a link the file is written where it leads to, also where nothing lies there yet.
 fs::path folder_from(const fs::path& target, const fs::path& folder) {
-  const fs::path beside = fs::weakly_canonical(fs::absolute(target)).parent_path();
-  return fs::weakly_canonical(fs::absolute(folder)).lexically_relative(beside);
+  fs::path beside = fs::absolute(target).parent_path();
+  std::error_code unseen;
+  if (fs::is_symlink(target, unseen)) {
+    core::with_context(target.string(), [&] { beside = fs::absolute(detail::look_up(target).folder_path); });
+  }
+  return fs::weakly_canonical(fs::absolute(folder)).lexically_relative(fs::weakly_canonical(beside));
 }
 
 EntryPtr entry_of(const IndexedItem& item) {
@@ -129,7 +148,7 @@ void add_tensor(const IndexedItem& item, const detail::PartsIndex& index, const 
     core::with_context(quote(item.name), [&] {
       VirtualPiece piece = piece_of(item, box, form);
       piece.file = (fs::path(file.folder) / index.parts[box.part].file).string();
-      piece.dataset = parts[box.part].path_of(item.name, piece.sizes, file.needs_zstd);
+      piece.dataset = parts[box.part].path_of(item, box.box.sizes, piece.sizes, file.needs_zstd);
       pieces.push_back(std::move(piece));
     });
   }

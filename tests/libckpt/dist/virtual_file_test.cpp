@@ -134,6 +134,16 @@ TEST_F(VirtualFile, TheFolderMayMoveWithTheFile) {
             bytes_of(*whole_sample().find("model")->find("rows")));
 }
 
+TEST_F(VirtualFile, BehindALinkThePartsAreFoundFromWhereItLeads) {
+  if (!has_tools()) GTEST_SKIP() << "h5dump is not installed (package hdf5-tools)";
+  make(2);
+  fs::create_directory(dir_.path() / "views");
+  fs::create_symlink("views/new.h5", file());
+  ASSERT_EQ(convert({"-f"}).code, 0);
+  EXPECT_EQ(bytes_read_by_tools(dir_.path() / "views/new.h5", "/model/rows"),
+            bytes_of(*whole_sample().find("model")->find("rows")));
+}
+
 TEST_F(VirtualFile, AMissingPartShowsAsNaNWhereNumbersHaveIt) {
   if (!has_tools()) GTEST_SKIP() << "h5dump is not installed (package hdf5-tools)";
   make(2);
@@ -211,7 +221,7 @@ TEST_F(VirtualFile, PartsThatAreDamagedOrNotThereAreNamed) {
 }
 
 /// One tensor in one part, packed.
-void write_packed_parts(const fs::path& folder, ckpt::Codec codec) {
+void write_packed_parts(const fs::path& folder, ckpt::Codec codec, core::DType claimed = core::DType::f32) {
   const core::Shape shape{64, 4096};
   ckpt::Checkpoint part = test::checkpoint(test::dict({{"w", test::matrix(1, shape)}}));
   part.metadata = {{std::string(ckpt::detail::kSaveIdKey), "id"}};
@@ -224,10 +234,17 @@ void write_packed_parts(const fs::path& folder, ckpt::Codec codec) {
   ckpt::detail::IndexedItem item;
   item.name = "w";
   item.is_tensor = true;
+  item.dtype = claimed;
   item.shape = shape;
   item.boxes.push_back({{{0, 0}, shape}, 0});
   index.items.push_back(std::move(item));
   test::write_file(folder / ckpt::detail::kPartsIndex, ckpt::detail::encode_parts_index(index));
+}
+
+TEST_F(VirtualFile, APartOfAnotherDtypeIsNotCastInSilence) {
+  write_packed_parts(dir_.path() / "runs/step-1", ckpt::Codec::gzip, core::DType::i32);
+  expect_refused(convert(), 3,
+                 "'w': its part 'part-00000.ckpt' holds float32 [64, 4096] where int32 [64, 4096] is expected");
 }
 
 TEST_F(VirtualFile, WhatHdf5CannotReadIsRefusedAndAPluginIsNamed) {
