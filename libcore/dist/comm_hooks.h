@@ -47,23 +47,34 @@ class GradBucket {
 /// A tensor that will be there. Copies stand for the same one.
 class CommFuture {
  public:
-  CommFuture(Tensor ready)
-      : get_([ready = std::move(ready)] { return ready; }) {}  // NOLINT: a hook may be done at once
+  CommFuture(Tensor ready)  // NOLINT(google-explicit-constructor): a hook may be done at once
+      : state_(std::make_shared<State>(State{nullptr, std::move(ready)})) {}
   /// `tensor`, when the work has ended.
   CommFuture(Work work, Tensor tensor)
-      : get_([work = std::move(work), tensor = std::move(tensor)] {
+      : CommFuture([work = std::move(work), tensor = std::move(tensor)] {
           work.wait();
           return tensor;
         }) {}
-  /// What `then` makes of it, once; called by who waits.
+  /// What `make` makes of it, once; called by who waits first. REQUIRES: it keeps no reference to the bucket, which
+  /// goes when the hook returns.
   CommFuture then(std::function<Tensor(const Tensor&)> make) const {
-    return CommFuture([get = get_, make = std::move(make)] { return make(get()); });
+    return CommFuture([before = *this, make = std::move(make)] { return make(before.wait()); });
   }
-  Tensor wait() const { return get_(); }
+  Tensor wait() const {
+    if (state_->get) {
+      state_->value = state_->get();
+      state_->get = nullptr;
+    }
+    return state_->value;
+  }
 
  private:
-  explicit CommFuture(std::function<Tensor()> get) : get_(std::move(get)) {}
-  std::function<Tensor()> get_;
+  struct State {
+    std::function<Tensor()> get;  ///< until it was asked for
+    Tensor value;
+  };
+  explicit CommFuture(std::function<Tensor()> get) : state_(std::make_shared<State>(State{std::move(get), {}})) {}
+  std::shared_ptr<State> state_;
 };
 
 using CommHook = std::function<CommFuture(GradBucket& bucket)>;

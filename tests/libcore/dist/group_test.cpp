@@ -223,6 +223,16 @@ TEST_F(Groups, FindARankWhoseParametersDiffer) {
   for (const test::Ending& ending : test::run_ranks({.role = "drift", .size = 2})) EXPECT_EQ(told(ending).text, "done");
 }
 
+TEST(CommFuture, MakesItsTensorOnceHoweverOftenItIsAskedFor) {
+  const dist::CommFuture doubled =
+      dist::CommFuture(core::ones({2})).then([](const Tensor& value) { return value.mul_(2); });
+  const dist::CommFuture again = doubled.then([](const Tensor& value) { return value.mul_(5); });
+  EXPECT_EQ(doubled.wait()[0].item<float>(), 2);
+  EXPECT_EQ(doubled.wait()[0].item<float>(), 2);
+  EXPECT_EQ(again.wait()[0].item<float>(), 10);
+  EXPECT_EQ(again.wait()[0].item<float>(), 10);
+}
+
 TEST(Launch, ReadsListsOfSlurm) {
   EXPECT_EQ(dist::first_host("gpu[03-07,9],login"), "gpu03");
   EXPECT_EQ(dist::first_host("gpu[3,9]-ib"), "gpu3-ib");
