@@ -241,6 +241,16 @@ TEST_F(ContradictoryIndex, PayloadThatIsNotThereIsRefusedByVerifyAsByLs) {
   EXPECT_EQ(verdict(content), open_error(content));
 }
 
+TEST_F(ContradictoryIndex, PayloadsThatOverlapAreRefusedInWhateverOrderTheyAreListed) {
+  detail::NativeIndex made = detail::parse_index(index(), header_, Limits());
+  ASSERT_EQ(made.payloads.size(), 2U);
+  std::swap(made.payloads[0], made.payloads[1]);
+  EXPECT_NO_THROW(detail::parse_index(detail::encode_index(made), header_, Limits()));
+  made.payloads[0].offset = made.payloads[1].offset;
+  std::string refused = test::error_of([&] { detail::parse_index(detail::encode_index(made), header_, Limits()); });
+  EXPECT_THAT(refused, HasSubstr("two parts of the file overlap at byte"));
+}
+
 /// Bytes of the index are changed at random. REQUIRES of verify: it refuses what opening refuses, with the same words,
 /// and ends with nothing but an Error.
 TEST_F(ContradictoryIndex, VerifyRefusesWhateverOpenRefuses) {
