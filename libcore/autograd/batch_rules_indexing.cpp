@@ -59,15 +59,15 @@ Results one_hot_rule(const BatchedCall& c) {
   return {one_hot(c.batches[0], c.integer("classes"))};
 }
 
-/// Rows of one table, or of the samples' tables one behind another.
+/// Rows of one table, or of each sample's own.
 Results embedding_rule(const BatchedCall& c) {
   if (c.given(1).requires_grad() && !c.flag("plain")) no_batch_rule();
   if (!c.is_batch(1)) return {embedding(c.batches[0], c.given(1))};
-  const std::int64_t rows = c.given(1).size(0);
-  Shape beside(static_cast<std::size_t>(c.rank(0)) + 1, 1);
-  beside[0] = c.size;
-  const Tensor first = (arange(c.size, {.device = c.given(1).device()}) * rows).reshape(beside);
-  return {embedding(c.each(0) + first, c.batches[1].flatten(0, 1))};
+  // By an index of elements, which is checked against the rows of one table.
+  const std::int64_t width = c.given(1).size(1);
+  const Tensor rows = c.each(0).reshape({c.size, c.given(0).numel(), 1}).to(DType::i64);
+  const Tensor elements = rows.expand({c.size, c.given(0).numel(), width});
+  return {gather(c.batches[1], 1, elements).reshape(c.output_sizes())};
 }
 
 /// x[..., i, j, ...]. Where x differs, the number of the sample is one more index in front.

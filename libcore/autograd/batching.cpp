@@ -19,6 +19,23 @@ bool same_elements(const Tensor& a, const Tensor& b) {
          a.strides() == b.strides();
 }
 
+bool is_defined(const Tensor& x) {
+  return x.defined();
+}
+
+/// Whether it writes, beside its results, into what it is given: running statistics, or rows that are too long.
+bool writes_beside(const core::detail::TracedCall& call) {
+  const auto is_true = [&](std::string_view key) {
+    return std::any_of(call.attributes.begin(), call.attributes.end(), [&](const core::detail::TraceAttribute& one) {
+      const bool* const truth = std::get_if<bool>(&one.value);
+      return key == one.name && truth != nullptr && *truth;
+    });
+  };
+  if (call.name == "embedding") return is_true("limits_rows");
+  if (call.name != "batch_norm" && call.name != "instance_norm") return false;
+  return is_true("training") && (call.inputs[3].defined() || call.inputs[4].defined());
+}
+
 }  // namespace
 
 Batching::Batching(std::int64_t size) : size_(size), around_(of_thread()), scope_(this) {}
@@ -110,18 +127,28 @@ void Batching::check_change(const Tensor& changed) {
   }
 }
 
+/// What is the same for all samples here may differ within the batch around this one.
 void Batching::begins(core::detail::TracedCall call) {
   call_ = std::move(call);
   batches_.clear();
   for (const Tensor& x : call_.inputs) batches_.push_back(batch_of(x));
+  // At once: what the first sample writes could not be taken back.
+  if (writes_beside(call_)) give_up();
+  if (std::none_of(batches_.begin(), batches_.end(), is_defined)) {
+    if (around_ != nullptr) around_->begins(call_);
+    return;
+  }
+  if (find_batch_rule(call_.name) == nullptr && find_batch_rule_in_place(call_.name) == nullptr) give_up();
 }
 
 void Batching::ran(const std::vector<Tensor>& outputs, bool in_place) {
   const core::detail::TracedCall traced = std::move(call_);
   const std::vector<Tensor> batches = std::move(batches_);
   const Tensor changed = in_place ? batch_of(outputs[0]) : Tensor();
-  const bool differs = std::any_of(batches.begin(), batches.end(), [](const Tensor& x) { return x.defined(); });
-  if (!differs && !changed.defined()) return;
+  if (std::none_of(batches.begin(), batches.end(), is_defined) && !changed.defined()) {
+    if (around_ != nullptr) around_->ran(outputs, in_place);
+    return;
+  }
   const BatchRule rule = in_place ? find_batch_rule_in_place(traced.name) : find_batch_rule(traced.name);
   if (rule == nullptr) give_up();
   const BatchedCall call{traced, batches, outputs, changed, size_};
@@ -136,7 +163,7 @@ void Batching::ran(const std::vector<Tensor>& outputs, bool in_place) {
   for (std::size_t i = 0; !in_place && i < outputs.size(); ++i) {
     if (!outputs[i].defined()) continue;
     if (i >= results.size() || !results[i].defined() || results[i].sizes() != call.output_sizes(i) ||
-        results[i].dtype() != outputs[i].dtype())
+        results[i].dtype() != outputs[i].dtype() || results[i].device() != outputs[i].device())
       give_up();
     stands_for(outputs[i], results[i]);
   }
@@ -157,6 +184,12 @@ void Batching::hears(std::string_view name, const Tensor* const* inputs, std::si
   for (std::size_t i = 0; i < count; ++i) {
     if (inputs[i]->defined() && storages_.contains(bytes_of(*inputs[i]))) give_up();
   }
+  if (around_ != nullptr) around_->hears(name, inputs, count, covered);
+}
+
+/// Of what is the same for all samples a loop would make as many changes as there are samples.
+void Batching::changes(const Tensor& changed) {
+  if (changed.defined() && !storages_.contains(bytes_of(changed))) give_up();
 }
 
 void refuse_engine_in_batch() {

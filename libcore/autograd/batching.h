@@ -52,6 +52,8 @@ class Batching final : public core::detail::OpBatch {
   void begins(core::detail::TracedCall call) override;
   void ran(const std::vector<Tensor>& outputs, bool in_place) override;
   void hears(std::string_view name, const Tensor* const* inputs, std::size_t count, bool covered) override;
+  void changes(const Tensor& changed) override;
+  void draws() override { give_up(); }
 
  private:
   struct Entry {

@@ -12,6 +12,7 @@
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/untracked_views.h"
 
@@ -377,6 +378,7 @@ void check_in_place(const Tensor& changed) {
 }
 
 void check_in_place(const Tensor& changed, bool with_history) {
+  if (detail::runs_for_batch() && detail::traces_here()) detail::OpBatch::of_thread()->changes(changed);
   const TensorImpl& impl = *changed.impl();
   if (impl.inference && !is_inference_mode()) {
     throw Error(ErrorCode::runtime,

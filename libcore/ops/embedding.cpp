@@ -178,7 +178,8 @@ Tensor one_hot(const Tensor& index, std::int64_t classes) {
 Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& a) {
   if (core::detail::traced_now()) {
     const bool plain = !a.padding_idx && !a.max_norm && !a.scale_grad_by_freq && !a.sparse;
-    return core::detail::traced("embedding", {indices, weight}, {{"plain", plain}},
+    return core::detail::traced("embedding", {indices, weight},
+                                {{"plain", plain}, {"limits_rows", a.max_norm.has_value()}},
                                 [&] { return embedding(indices, weight, a); });
   }
   const core::detail::OpScope scope("embedding", weight, indices);

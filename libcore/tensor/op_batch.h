@@ -33,11 +33,19 @@ class OpBatch {
   virtual void ran(const std::vector<Tensor>& outputs, bool in_place) = 0;
   /// A kernel, a view or a read, before it runs; `covered`: within an operation that was heard of.
   virtual void hears(std::string_view name, const Tensor* const* inputs, std::size_t count, bool covered) = 0;
+  /// Before `changed` is written into by an operation in place that a user called.
+  virtual void changes(const Tensor& changed) = 0;
+  /// Before random numbers are drawn.
+  virtual void draws() = 0;
 };
 
 /// Whether the operations of this thread run for a batch.
 inline bool runs_for_batch() {
   return tracing.load(std::memory_order_relaxed) != 0 && OpBatch::of_thread() != nullptr;
+}
+
+inline void note_random_draw() {
+  if (runs_for_batch()) OpBatch::of_thread()->draws();
 }
 
 /// `batch` hears of this thread's operations for a scope; null: nobody does.

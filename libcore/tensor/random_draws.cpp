@@ -13,6 +13,7 @@
 #include "libcore/ops/detail/host_math.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/random_gradients.h"
 #include "libcore/tensor/type_promotion.h"
 
@@ -27,6 +28,7 @@ double uniform(RandomStream& stream) {
 
 /// The source of a call: the generator given, or the CPU's.
 RandomStream& stream_of(const std::optional<Generator>& given) {
+  detail::note_random_draw();
   if (!given) return default_generator().stream();
   if (given->device().is_cpu()) return given->stream();
   throw Error(ErrorCode::runtime, "Expected a 'cpu' device type for generator but found '" +

@@ -13,6 +13,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/tensor.h"
 
@@ -55,6 +56,7 @@ DroppedOut dropped_out(const Tensor& x, double p, int width) {
 void draw_on_device(Device device, const Generator& generator, std::uint64_t used,
                     const std::function<void(const RandomParams&)>& run) {
   RandomParams params{};
+  note_random_draw();
   RandomStream& stream = generator.stream();
   if (GraphRandom* graph = capturing_random(device)) {
     const GraphRandom::Place place = graph->draw(stream.shared_from_this(), take_numbers, used);

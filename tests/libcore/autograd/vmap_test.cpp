@@ -393,6 +393,88 @@ TEST(VmapLoop, ChangesInPlaceHappenOncePerSample) {
   EXPECT_TRUE(core::equal(noisy, core::stack(all)));
 }
 
+/// What is the same for all samples of the inner one differs by those of the outer.
+TEST(VmapNested, FollowsWhatOnlyTheOuterSamplesSee) {
+  core::manual_seed(2);
+  const Tensor a = core::randn({3, 4}), b = core::randn({5, 4});
+  const std::vector<Two> functions = {
+      [](const Tensor& x, const Tensor& y) { return (x * 2) * y; },
+      [](const Tensor& x, const Tensor&) { return core::exp(x); },
+      [](const Tensor& x, const Tensor& y) { return core::exp(x).sum() * y.slice(0, 1, 3); },
+      [](const Tensor& x, const Tensor& y) { return x.sum().item<float>() > 0 ? y * 2 : y - x; },
+      [](const Tensor& x, const Tensor& y) {
+        return func::grad([&](const Tensor& w) { return (core::sin(w) * core::exp(x) * y).sum(); })(y);
+      },
+  };
+  for (const Two& f : functions) {
+    const auto inner = [&](const Tensor& x) { return func::vmap([&](const Tensor& y) { return f(x, y); })(b); };
+    std::vector<Tensor> all;
+    for (std::int64_t i = 0; i < 3; ++i) {
+      for (std::int64_t k = 0; k < 5; ++k) all.push_back(f(a[i], b[k]));
+    }
+    const Tensor wanted = core::stack(all);
+    const Tensor got = func::vmap(inner)(a);
+    EXPECT_TRUE(core::allclose(got.reshape(wanted.sizes()), wanted)) << got << wanted;
+  }
+}
+
+/// `change` writes into what is the same for all samples: as often as there are samples, also where a loop takes over.
+void expect_changes_of_a_loop(const Tensor& state, const std::function<Tensor(const Tensor&, const Tensor&)>& change,
+                              const Tensor& x) {
+  for (const bool reads : {false, true}) {
+    const auto f = [&](const Tensor& kept, const Tensor& v) {
+      const Tensor y = change(kept, v) * 1;
+      return reads ? y * y.sum().item<float>() : y;
+    };
+    const Tensor got = state.clone(), wanted = state.clone();
+    const Tensor y = func::vmap([&](const Tensor& v) { return f(got, v); })(x);
+    std::vector<Tensor> all;
+    for (std::int64_t i = 0; i < x.size(0); ++i) all.push_back(f(wanted, x[i]));
+    EXPECT_TRUE(core::allclose(y, core::stack(all)));
+    EXPECT_TRUE(core::allclose(got, wanted)) << got << wanted;
+  }
+}
+
+TEST(VmapLoop, WritesIntoWhatAllShareAsALoopDoes) {
+  core::manual_seed(4);
+  const Tensor x = core::randn({3, 6, 2});
+  const auto filled = [](const Tensor& kept, const Tensor& v) {
+    kept.fill_(kept.sum().item<float>() + 1);
+    return v;
+  };
+  expect_changes_of_a_loop(core::ones({4}), filled, x);
+  const auto normed = [](const Tensor& kept, const Tensor& v) {
+    return core::batch_norm(v, {.running_mean = kept[0], .running_var = kept[1], .training = true});
+  };
+  expect_changes_of_a_loop(core::ones({2, 2}), normed, x);
+  const auto by_image = [](const Tensor& kept, const Tensor& v) {
+    return core::instance_norm(v.t().unsqueeze(0), {.running_mean = kept[0], .running_var = kept[1], .training = true});
+  };
+  expect_changes_of_a_loop(core::ones({2, 2}), by_image, x);
+  const auto limited = [](const Tensor& table, const Tensor& at) {
+    return core::embedding(at, table, core::EmbeddingArguments{.max_norm = 1});
+  };
+  expect_changes_of_a_loop(core::randn({6, 3}) * 5, limited, core::arange(6).reshape({3, 2}));
+}
+
+TEST(VmapLoop, RowsOfEachSamplesTableStayWithinIt) {
+  const Tensor tables = core::randn({3, 4, 2});
+  const auto rows = [](const Tensor& at, const Tensor& table) { return core::embedding(at, table); };
+  const Tensor at = core::arange(6).reshape({3, 2});
+  EXPECT_ANY_THROW(func::vmap(rows)(at, tables));
+  EXPECT_ANY_THROW(func::vmap(rows)(1 - core::arange(3).reshape({3, 1}), tables));
+}
+
+TEST(VmapLoop, DrawsFromAGeneratorOfItsOwnForEachSample) {
+  const Tensor x = core::zeros({3, 4});
+  core::Generator generator;
+  const auto drawn = [&](const Tensor& v) { return v + core::rand({4}, {.generator = generator}); };
+  generator.manual_seed(5);
+  const Tensor got = func::vmap(drawn, {.randomness = func::Randomness::different})(x);
+  generator.manual_seed(5);
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_TRUE(core::equal(got[i], drawn(x[i]))) << i;
+}
+
 /// Kernels of one run: for 64 samples not 64 times as many.
 std::size_t kernels(const std::function<void()>& run) {
   core::profiler::profile prof(core::profiler::ProfileOptions{});
