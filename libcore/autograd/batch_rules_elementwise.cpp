@@ -108,7 +108,11 @@ Results pow_rule(const BatchedCall& c) {
   if (c.is_given("first")) return {pow(c.scalar("first"), c.batches[0])};
   return two(c, [](const Tensor& a, const Tensor& b) { return pow(a, b); });
 }
+/// div() by this rounding has a derivative, floor_divide() has none, and both have this name.
 Results floor_rule(const BatchedCall& c) {
+  for (const Tensor& x : c.traced.inputs) {
+    if (x.requires_grad()) no_batch_rule();
+  }
   if (c.is_given("second")) return {floor_divide(c.batches[0], c.scalar("second"))};
   return two(c, [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); });
 }

@@ -15,6 +15,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/op_trace.h"
 
 namespace core {
@@ -97,6 +98,8 @@ std::int64_t Tensor::stride(std::int64_t dim) const {
 }
 
 const void* Tensor::raw_data() const {
+  if (detail::runs_for_batch() && detail::traces_here()) [[unlikely]]
+    detail::note_untraced("data", *this);
   auto* base = static_cast<std::byte*>(self().storage.data());
   return base + self().offset * static_cast<std::int64_t>(element_bytes(self().dtype));
 }

@@ -70,6 +70,11 @@ std::vector<Case> element_cases() {
          return a.sum().to(core::DType::f64) * b + a.to_long().to(core::DType::f32);
        },
        false},
+      {"rounded_quotients",
+       [](const Tensor& a, const Tensor& b) { return core::div(a, b, core::Rounding::floor) + a; },
+       true,
+       false,
+       true},
       {"hardswish", [](const Tensor& a, const Tensor& b) { return core::hardswish(a) + b; }, true, false, true},
   };
 }
@@ -368,6 +373,21 @@ TEST(VmapLoop, StandsInWhereThereIsNoRule) {
   };
   const Tensor z = func::vmap(swallows)(x);
   for (std::int64_t i = 0; i < 5; ++i) EXPECT_TRUE(core::equal(z[i], swallows(x[i])));
+}
+
+/// Operations without a word to a trace that read the memory of a sample.
+TEST(VmapLoop, StandsInWhereMemoryIsRead) {
+  core::manual_seed(6);
+  const Tensor x = core::randn({5, 3, 3});
+  const std::vector<std::function<Tensor(const Tensor&)>> functions = {
+      [](const Tensor& v) { return core::linalg::det(v); },
+      [](const Tensor& v) { return core::view_as_real(core::fft::rfft(v)); },
+      [](const Tensor& v) { return v * v.data<float>()[0]; },
+  };
+  for (const auto& f : functions) {
+    const Tensor y = func::vmap(f)(x);
+    for (std::int64_t i = 0; i < 5; ++i) EXPECT_TRUE(core::allclose(y[i], f(x[i]))) << i;
+  }
 }
 
 TEST(VmapLoop, ChangesInPlaceHappenOncePerSample) {
