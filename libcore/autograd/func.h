@@ -10,8 +10,9 @@
 // vmap() runs its function once, on the first sample, and each operation on all samples too, by its rule
 // (batch_rules.h); also within grad() and its kin, and one vmap() in another. Where an operation has no rule, item() is
 // called, random numbers are drawn or a tensor from outside is written into, it begins again and runs the function once
-// for each sample: so branches on values, which PyTorch refuses there, work. A function that counts its calls, or reads
-// the memory of a tensor by data<T>(), sees this. Random numbers: PyTorch's three modes.
+// for each sample: so branches on values, which PyTorch refuses there, work. A function that counts its calls sees
+// this. What it computes in threads of its own counts as the same for all samples. Random numbers: PyTorch's three
+// modes.
 //
 // Thread safety: as core::grad. Cost: vmap one sample more than the batch; jacrev one backward pass an element of the
 // result, jacfwd one an element of the argument after a second derivative; hessian both. Errors(runtime): PyTorch's

@@ -70,11 +70,8 @@ std::vector<Case> element_cases() {
          return a.sum().to(core::DType::f64) * b + a.to_long().to(core::DType::f32);
        },
        false},
-      {"rounded_quotients",
-       [](const Tensor& a, const Tensor& b) { return core::div(a, b, core::Rounding::floor) + a; },
-       true,
-       false,
-       true},
+      {"rounded_quotients", [](const Tensor& a, const Tensor& b) { return core::div(a, b, core::Rounding::floor) + a; },
+       true, false, true},
       {"hardswish", [](const Tensor& a, const Tensor& b) { return core::hardswish(a) + b; }, true, false, true},
   };
 }
