@@ -119,7 +119,11 @@ class FsdpJoin {
         if (there) same.push_back(&rank->as_list()[i]);
       }
       // Lists of another length are settings of each rank, which have no tensors in common.
-      if (same.size() == ranks.size()) out[i] = joined(same);
+      if (same.size() == ranks.size()) {
+        out[i] = joined(same);
+      } else if (first_sharded(out[i]) != nullptr) {
+        corrupt("it is a list with sharded tensors on rank 0, and not every rank has one of that length");
+      }
     }
     return ranks[0]->is(Value::Kind::list) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
   }
@@ -129,7 +133,7 @@ class FsdpJoin {
     if (!core::try_numel(whole.shape.span())) corrupt("it has the impossible shape " + core::to_list(whole.shape));
     std::vector<SourceChunk> chunks;
     std::vector<Box> boxes;
-    std::set<std::vector<std::int64_t>> places;  // groups of ranks that have the same pieces: HYBRID_SHARD
+    std::set<Place> places;  // groups of ranks that have the same pieces: HYBRID_SHARD
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       core::with_context(core::quote(files_.names[rank]), [&] {
         if (!is_sharded(*ranks[rank])) corrupt("it is sharded on rank 0, and not here");
@@ -139,9 +143,7 @@ class FsdpJoin {
                   " where rank 0 says " + core::to_list(whole.shape) + " of " + std::string(core::name(whole.dtype)));
         }
         for (const Shard& shard : part.local) {
-          std::vector<std::int64_t> place(shard.box.offsets.begin(), shard.box.offsets.end());
-          place.insert(place.end(), shard.box.sizes.begin(), shard.box.sizes.end());
-          if (!places.insert(place).second) continue;
+          if (!places.insert(place_of(shard.box)).second) continue;
           boxes.push_back(shard.box);
           if (shard.values->numel() > 0) chunks.push_back({shard.box, shard.values->bytes});
         }

@@ -1,7 +1,5 @@
 #include "libckpt/format/fsdp/sharded_tensor.h"
 
-#include <algorithm>
-
 #include "libckpt/format/corrupt.h"
 #include "libcore/base/text.h"
 
@@ -70,16 +68,10 @@ core::DType dtype_of(const Value& properties) {
   return *known;
 }
 
-bool same(const Box& a, const Box& b) {
-  return a.offsets == b.offsets && a.sizes == b.sizes;
-}
-
 Shard shard_of(const Value& value, const Shards& whole) {
   Shard shard{box_of(attribute(value, "metadata")), nullptr};
   const std::string text = "the piece " + core::to_list(shard.box.sizes) + " at " + core::to_list(shard.box.offsets);
-  if (std::ranges::none_of(whole.all, [&](const Box& box) { return same(box, shard.box); })) {
-    corrupt(text + " is none of those that the tensor lists");
-  }
+  if (!whole.all.contains(place_of(shard.box))) corrupt(text + " is none of those that the tensor lists");
   const Value& tensor = attribute(value, "tensor");
   if (!tensor.is(Kind::tensor) || tensor.as_entry().bytes == nullptr) corrupt(text + " has no values");
   const Entry& entry = tensor.as_entry();
@@ -89,6 +81,16 @@ Shard shard_of(const Value& value, const Shards& whole) {
   }
   shard.values = tensor.entry_ptr();
   return shard;
+}
+
+}  // namespace
+
+Place place_of(const Box& box) {
+  return {{box.offsets.begin(), box.offsets.end()}, {box.sizes.begin(), box.sizes.end()}};
+}
+
+bool is_sharded(const Value& value) {
+  return state_of_shards(value) != nullptr;
 }
 
 const Value* first_sharded(const Value& root) {
@@ -106,12 +108,6 @@ const Value* first_sharded(const Value& root) {
   return nullptr;
 }
 
-}  // namespace
-
-bool is_sharded(const Value& value) {
-  return state_of_shards(value) != nullptr;
-}
-
 Shards shards_of(const Value& value) {
   const Value::List& state = *state_of_shards(value);
   Shards out;
@@ -119,7 +115,7 @@ Shards shards_of(const Value& value) {
   out.dtype = dtype_of(attribute(state[1], "tensor_properties"));
   const Value& all = attribute(state[1], "shards_metadata");
   if (!all.is(Kind::list) || !state[0].is(Kind::list)) corrupt("a sharded tensor has no list of pieces");
-  for (const Value& metadata : all.as_list()) out.all.push_back(box_of(metadata));
+  for (const Value& metadata : all.as_list()) out.all.insert(place_of(box_of(metadata)));
   for (const Value& shard : state[0].as_list()) out.local.push_back(shard_of(shard, out));
   return out;
 }

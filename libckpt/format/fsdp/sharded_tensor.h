@@ -3,7 +3,10 @@
 // of the rank that wrote it. Internal to libckpt/format/fsdp. Thread safety: pure.
 // Use: if (is_sharded(value)) { Shards mine = shards_of(value); }
 
+#include <cstdint>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "libckpt/entry.h"
@@ -17,10 +20,13 @@ struct Shard {
   EntryPtr values;
 };
 
+/// The offsets and sizes of a box, in an order.
+using Place = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
+
 struct Shards {
   core::DType dtype = core::DType::f32;
   core::Shape shape;
-  std::vector<Box> all;      ///< of every rank
+  std::set<Place> all;       ///< where the pieces of every rank lie
   std::vector<Shard> local;  ///< those in this file
 };
 
@@ -30,7 +36,10 @@ struct RankOf {
   std::int64_t ranks = 0;
 };
 
+Place place_of(const Box& box);
 bool is_sharded(const Value& value);
+/// The first one in the tree; null where there is none.
+const Value* first_sharded(const Value& root);
 /// REQUIRES: is_sharded(). Errors: Error(corrupt) for what PyTorch would not write, and for a piece whose values have
 /// another shape or type than is said.
 Shards shards_of(const Value& value);

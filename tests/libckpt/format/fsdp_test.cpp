@@ -153,6 +153,20 @@ TEST_F(Fsdp, PiecesMustBeThoseThatAreListed) {
   EXPECT_THAT(refusal(), HasSubstr("'mean': it is not sharded, and has the shape [1] on rank 0 and [2] on rank 1"));
 }
 
+TEST_F(Fsdp, ListsOfPiecesHaveOneLengthOnAllRanks) {
+  auto write_lists = [&](std::size_t on_second) {
+    const Value first = sharded(3, {{0, 2}, {2, 1}}, {{0, {1, 2}}}, 0);
+    const Value second = sharded(3, {{0, 2}, {2, 1}}, {{2, {3}}}, 1);
+    write(0, {{"l", Value::list({first})}});
+    write(1, {{"l", Value::list(Value::List(on_second, second))}});
+  };
+  write_lists(1);
+  EXPECT_EQ(test::names(ckpt::open(dir_.path())), (std::vector<std::string>{"l.0"}));
+  write_lists(2);
+  EXPECT_THAT(refusal(), HasSubstr("'l': it is a list with sharded tensors on rank 0, and not every rank has one of "
+                                   "that length"));
+}
+
 TEST_F(Fsdp, FlatParametersAreRefused) {
   for (int rank : {0, 1}) write(rank, {{"block._flat_param", sharded(1, {{0, 1}}, {{0, {1}}}, rank)}});
   EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("'block._flat_param' is a flat parameter of FSDP"));
