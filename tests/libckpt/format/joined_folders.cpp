@@ -34,6 +34,7 @@ int run_joined_folders(const std::string& set, const std::string& format) {
   auto folder = golden_file(set);
   if (!folder) return 77;
   GoldenRun run(set);
+  run.check("cases", !fs::is_empty(*folder), "there are none");
   for (const auto& entry : fs::directory_iterator(*folder)) check_case(run, entry.path(), format);
   return run.finish() == 0 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 """Makes tests/golden/fsdp.tar.xz and fsdp_dcp.tar.xz: what PyTorch's FSDP (version 1) writes on the CPU with gloo. Every
-case is a folder: in/ and joined.safetensors with the whole tensors. fsdp/ has rank files of torch.save, fsdp_dcp/ folders of
+case is a folder: in/ and joined.safetensors with the whole tensors. Those of the optimizer are put together from what each rank
+holds: with use_orig_params FULL_STATE_DICT gives exp_avg the values of exp_avg_sq (PyTorch 2.15, gloo). fsdp/ has rank files of torch.save, fsdp_dcp/ folders of
 torch.distributed.checkpoint.
 Use: python make_fsdp.py FOLDER [RANKS...] (needs torch, numpy and safetensors)"""
 
@@ -23,6 +24,7 @@ CASES = {
     "five": ("fsdp", 5, True, torch.float16, {"name": "rank_{}.pth"}),
     "hybrid": ("fsdp", 4, True, torch.float32, {"hybrid": True}),
     "accelerate": ("fsdp", 2, True, torch.float32, {"name": "pytorch_model_fsdp_0_rank{}.bin"}),
+    "optimizer": ("fsdp", 2, True, torch.float32, {"optimizer": True}),
     "two_dcp": ("fsdp_dcp", 2, False, torch.float32, {}),
     "four_dcp": ("fsdp_dcp", 4, True, torch.bfloat16, {}),
     "accelerate_dcp": ("fsdp_dcp", 2, True, torch.float32, {"folder": "pytorch_model_fsdp_0"}),
@@ -51,6 +53,31 @@ def flat_tensors(value, prefix=""):
     return out
 
 
+def train(model, rank):
+    """A few steps, on other inputs on each rank."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    torch.manual_seed(100 + rank)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randint(0, 7, (4,))).square().sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+def whole_state(model, optimizer, ranks):
+    """The optimizer's tensors under the names of parameters: the parts of all ranks, one behind the other."""
+    own = {name.replace("_fsdp_wrapped_module.", ""): optimizer.state[parameter]
+           for name, parameter in model.named_parameters() if parameter in optimizer.state}
+    parts = [None] * ranks
+    dist.all_gather_object(parts, own)
+    out = {}
+    for name in {name: None for part in parts for name in part}:
+        held = [part[name] for part in parts if name in part]
+        out[name] = {key: torch.cat([one[key].flatten() for one in held]) for key in ("exp_avg", "exp_avg_sq")}
+        out[name]["step"] = held[0]["step"]
+    return out
+
+
 def run(rank, root, ranks):
     dist.init_process_group("gloo", rank=rank, world_size=ranks, init_method=f"file://{root}/meet_{ranks}")
     for name, case in CASES.items():
@@ -69,12 +96,19 @@ def write(rank, root, name):
     model = make_model(dtype)
     model.block = FSDP(model.block, **settings)
     model = FSDP(model, **settings)
+    optimizer = train(model, rank) if "optimizer" in more else None
     with FSDP.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
         state = model.state_dict()
+        sharded = FSDP.optim_state_dict(model, optimizer)["state"] if optimizer else None
     with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):
         full = model.state_dict()
     if "folder" in more:
         state, full = {"model": state}, {"model": full}
+    if optimizer:
+        whole = whole_state(model, optimizer, dist.get_world_size())
+        whole = {name: {key: value.view(full[name].shape) if key != "step" else value for key, value in kept.items()}
+                 for name, kept in whole.items()}
+        state, full = {"model": state, "optim": sharded}, {"model": full, "optim": whole}
     folder = os.path.join(root, kind, name)
     inside = os.path.join(folder, "in", more.get("folder", ""))
     os.makedirs(inside, exist_ok=True)
