@@ -42,7 +42,7 @@ const std::vector<std::vector<std::string>> kWriting = {
     {"rename", "IN", "--rules", "transpose.toml", "-o", "OUT"},
     {"rename", "IN", "--rules", "split.toml", "-o", "OUT"},
     {"rename", "IN", "--rules", "fuse.toml", "-o", "OUT"},
-    {"convert", "IN", "OUT", "--rules", "transpose.toml"},
+    {"convert", "--rules", "transpose.toml", "IN", "OUT"},
     {"strip-prefix", "IN", "-o", "OUT"},
     {"add-prefix", "IN", "-o", "OUT"},
     {"remap", "--to", "cuda:0", "IN", "-o", "OUT"},
