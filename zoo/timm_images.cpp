@@ -41,7 +41,8 @@ std::optional<ImageProcessor> timm_image_processor(const Config& file) {
   if (size.size() != 3 || (size[0] != 1 && size[0] != 3))
     f.refuse("input_size", "is not [3, height, width] or [1, ...]");
   const double share = f.number("crop_pct", 0.875);
-  if (!(share > 0 && share <= 1)) f.refuse("crop_pct", "is not above 0 and at most 1");
+  constexpr double kLeastShare = 0.01;
+  if (!(share >= kLeastShare && share <= 1)) f.refuse("crop_pct", "is not from 0.01 to 1");
   const std::string mode = f.word("crop_mode", "center");
   const std::string how = f.word("interpolation", "bicubic");
   ImageProcessor steps{.channels = size[0], .middle_rounds = true};

@@ -64,6 +64,10 @@ EntryPtr without_rows(const Entry& entry, std::int64_t rows) {
 }
 
 EntryPtr with_zero_rows(const Entry& entry, std::int64_t rows) {
+  if (entry.blocks || entry.shape.size() != 2 || core::bit_width(entry.dtype) % 8 != 0) {
+    throw Error(ErrorCode::value, "the table of positions is a " + type_name(entry) + " tensor of the shape " +
+                                      core::to_list(entry.shape) + ", and not a matrix of numbers");
+  }
   Entry zeros = entry;
   zeros.view.reset();
   zeros.shape[0] = rows;
