@@ -25,6 +25,22 @@ const Format& format_of(const Input& file) {
   return format;
 }
 
+/// Adds what the format's own verify() says of the file.
+void add_part(VerifyResult& result, const std::filesystem::path& folder, const std::string& name,
+              const OpenOptions& options, const Progress& progress) {
+  core::with_context(core::quote(name), [&] {
+    Input file = open_file(folder, name, options);
+    VerifyResult part = format_of(file).verify(file, options, progress);
+    if (part.checksums != ChecksumCover::all) result.checksums = ChecksumCover::some;
+    for (Finding& damage : part.damage) {
+      result.damage.push_back({name + ": " + damage.subject, damage.text, damage.hint});
+    }
+    for (Finding& note : part.notes) result.notes.push_back({name + ": " + note.subject, note.text, note.hint});
+    result.tensors_checked += part.tensors_checked;
+    result.bytes_checked += part.bytes_checked;
+  });
+}
+
 }  // namespace
 
 Value read_torch_part(const Input& input, const std::filesystem::path& folder, const std::string& name,
@@ -47,19 +63,16 @@ Value read_torch_part(const Input& input, const std::filesystem::path& folder, c
   });
 }
 
-void verify_torch_part(VerifyResult& result, const std::filesystem::path& folder, const std::string& name,
-                       const OpenOptions& options, const Progress& progress) {
-  core::with_context(core::quote(name), [&] {
-    Input file = open_file(folder, name, options);
-    VerifyResult part = format_of(file).verify(file, options, progress);
-    if (part.checksums != ChecksumCover::all) result.checksums = ChecksumCover::some;
-    for (Finding& damage : part.damage) {
-      result.damage.push_back({name + ": " + damage.subject, damage.text, damage.hint});
-    }
-    for (Finding& note : part.notes) result.notes.push_back({name + ": " + note.subject, note.text, note.hint});
-    result.tensors_checked += part.tensors_checked;
-    result.bytes_checked += part.bytes_checked;
-  });
+VerifyResult verify_joined_parts(const std::filesystem::path& folder, const OpenOptions& options,
+                                 const Progress& progress,
+                                 const std::function<std::vector<std::string>(const OpenOptions&)>& join) {
+  VerifyResult result;
+  result.method = "what each file records, and the parts against each other";
+  result.checksums = ChecksumCover::all;
+  OpenOptions inner = options;
+  inner.report = nullptr;
+  for (const std::string& name : join(inner)) add_part(result, folder, name, options, progress);
+  return result;
 }
 
 }  // namespace ckpt::detail

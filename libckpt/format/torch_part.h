@@ -3,7 +3,9 @@
 // Thread safety: pure. Use: Value root = read_torch_part(input, folder, "mp_rank_00/model_optim_rng.pt", options);
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "libckpt/format/format.h"
 
@@ -15,8 +17,10 @@ namespace ckpt::detail {
 Value read_torch_part(const Input& input, const std::filesystem::path& folder, const std::string& name,
                       const OpenOptions& options);
 
-/// Adds what the format's own verify() says of the file.
-void verify_torch_part(VerifyResult& result, const std::filesystem::path& folder, const std::string& name,
-                       const OpenOptions& options, const Progress& progress);
+/// What verify() says of files in `folder` that are joined to one checkpoint. `join` reads and joins them and gives
+/// their names; then each is held to what it records. Errors: those of `join`.
+VerifyResult verify_joined_parts(const std::filesystem::path& folder, const OpenOptions& options,
+                                 const Progress& progress,
+                                 const std::function<std::vector<std::string>(const OpenOptions&)>& join);
 
 }  // namespace ckpt::detail

@@ -28,17 +28,11 @@ Checkpoint read(const Input& input, const OpenOptions& options) {
 }
 
 VerifyResult verify(const Input& input, const OpenOptions& options, const Progress& progress) {
-  VerifyResult result;
-  result.method = "what each file records, and the parts against each other";
-  result.checksums = ChecksumCover::all;
-  OpenOptions inner = options;
-  inner.report = nullptr;
-  const MegatronFiles files = read_megatron_files(input, inner);
-  join_megatron(files);
-  for (const std::string& name : files.names) {
-    verify_torch_part(result, input.path.parent_path().parent_path(), name, options, progress);
-  }
-  return result;
+  return verify_joined_parts(input.path.parent_path().parent_path(), options, progress, [&](const OpenOptions& inner) {
+    MegatronFiles files = read_megatron_files(input, inner);
+    join_megatron(files);
+    return files.names;
+  });
 }
 
 }  // namespace
