@@ -360,7 +360,7 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
   std::string branch = common_branch(candidate);
   if (!branch.empty() && diagnosis.plan.empty()) {
     ShellCommand strip("ckpt");
-    strip.word("strip-prefix").option("--prefix", branch);
+    strip.word("strip-prefix").option("--prefix", branch).word("FILE");
     diagnosis.notes.push_back("every key begins with " + core::quote(branch) + "; say --for what the file is meant" +
                               (strip.is_exact() ? ", or strip it: " + strip.text() : ""));
   }
