@@ -44,8 +44,7 @@ std::string summary_of(const ckpt::VirtualFile& file) {
 void warn(const ckpt::VirtualFile& file, ckpt::Report& report) {
   report.warnings.emplace_back(
       "the values stay in the parts: move the file and the folder together; a part that is missing reads as NaN, and "
-      "in "
-      "tensors of whole numbers as zeros, without an error");
+      "in tensors of whole numbers as zeros, without an error");
   if (file.needs_zstd) report.warnings.emplace_back("parts are packed with zstd, for which h5py needs hdf5plugin");
   if (file.left_in_parts == 0) return;
   report.warnings.push_back(count_of(file.left_in_parts, "value") + " that " +
