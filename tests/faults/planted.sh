@@ -36,7 +36,7 @@ bug "shards edited in place that are not durable" $io/set_edit.cpp 's/error = fi
 bug "edited shards taken for new before the index is" $io/edit_record.cpp 's/return undecided ? EditStage::begun : stage;/return stage;/' power-cuts "strip-prefix --in-place of 4 shards"
 bug "undo of a distributed checkpoint where its metadata lie" libckpt/format/in_place.cpp 's/if (path\.filename() == detail::kDcpMetadata)/if (false)/' kills "undo of an edit of a distributed"
 bug "undo of a distributed checkpoint that is not durable" $io/edit_journal.cpp 's/AtomicFile before(path);/AtomicFile before(path, {.durable = false});/' power-cuts "undo of an edit of a distributed"
-bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (!fd_) return;/if (!fd_) return; if (file_[0] != 46) return;/;;s/if (file\.existed/if (file_[0] == 46 \&\& file.existed/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
+bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (!fd_) return;/if (!fd_) return; if (file_ == target_) return;/;;s/if (file\.existed/if (file_ != target_ \&\& file.existed/;;s/\(^  .*\)write_owner();/\1if (file_ != target_) write_owner();/' second-writer "$set"
 bug "old steps removed before what stays is durable" libckpt/run/retention.cpp 's/^  secure(folder\.get(), plan);//' power-cuts "gc after a save that"
 bug "damaged step counted among those that stay" libckpt/run/step_check.cpp 's/if (depth == CheckDepth::every_byte) check_bytes/if (false) check_bytes/' power-cuts "gc with a damaged"
 
