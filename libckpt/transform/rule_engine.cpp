@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "libckpt/transform/derived_entry.h"
+#include "libckpt/transform/folded_entry.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/same_values.h"
 #include "libckpt/transform/selector.h"
@@ -19,12 +20,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using Items = std::vector<RuleItem>;
-
-std::vector<std::string> names_of(const Items& items) {
-  std::vector<std::string> out;
-  for (const RuleItem& item : items) out.push_back(item.key.is(Value::Kind::text) ? item.name() : "");
-  return out;
-}
 
 /// What a rule made of a source is used again for tensors that share it, so that ties live on.
 class SharedResults {
@@ -49,8 +44,14 @@ class RenameStep final : public RuleStep {
     for (const auto& [from, to] : rule.names) {
       Pattern pattern = Pattern::parse(from);
       Template replacement = Template::parse(to, pattern);
-      if (pattern.is_name()) names_.emplace(pattern.name(), pairs_.size());
-      if (!pattern.is_name()) patterns_.push_back(pairs_.size());
+      std::optional<std::string> module = module_of(from);
+      if (pattern.is_name()) {
+        names_.emplace(pattern.name(), pairs_.size());
+      } else if (module) {
+        modules_.emplace(*module, pairs_.size());
+      } else {
+        patterns_.push_back(pairs_.size());
+      }
       pairs_.push_back({std::move(pattern), std::move(replacement), false});
     }
   }
@@ -88,9 +89,27 @@ class RenameStep final : public RuleStep {
     bool used;
   };
 
-  std::optional<std::string> renamed(const std::string& key) {
+  /// "a.b" of "a.b.*", which is found without a try of each pattern.
+  static std::optional<std::string> module_of(const std::string& from) {
+    bool plain = from.ends_with(".*") && from.find('\\') == std::string::npos;
+    if (!plain) return std::nullopt;
+    Pattern module = Pattern::parse(from.substr(0, from.size() - 2));
+    return module.is_name() ? std::optional(module.name()) : std::nullopt;
+  }
+
+  /// The first of the pairs that mean one key or one module; their number when there is none.
+  std::size_t named(const std::string& key) const {
     auto exact = names_.find(key);
-    std::size_t limit = exact == names_.end() ? pairs_.size() : exact->second;
+    std::size_t first = exact == names_.end() ? pairs_.size() : exact->second;
+    for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+      auto module = modules_.find(key.substr(0, dot));
+      if (module != modules_.end()) first = std::min(first, module->second);
+    }
+    return first;
+  }
+
+  std::optional<std::string> renamed(const std::string& key) {
+    std::size_t limit = named(key);
     for (std::size_t index : patterns_) {
       if (index > limit) break;
       std::optional<Captures> captures = pairs_[index].pattern.match(key);
@@ -100,12 +119,13 @@ class RenameStep final : public RuleStep {
     }
     if (limit == pairs_.size()) return std::nullopt;
     pairs_[limit].used = true;
-    return pairs_[limit].replacement.expand({});
+    return pairs_[limit].replacement.expand(pairs_[limit].pattern.match(key).value());
   }
 
   std::vector<Pair> pairs_;
-  std::unordered_map<std::string, std::size_t> names_;  ///< pairs that mean one key; the first one counts
-  std::vector<std::size_t> patterns_;                   ///< the others, in order
+  std::unordered_map<std::string, std::size_t> names_;    ///< pairs that mean one key; the first one counts
+  std::unordered_map<std::string, std::size_t> modules_;  ///< pairs that mean all of one module, by its path
+  std::vector<std::size_t> patterns_;                     ///< the others, in order
 };
 
 class DropStep final : public RuleStep {
@@ -126,7 +146,7 @@ class DropStep final : public RuleStep {
   Selector selector_;
 };
 
-/// transpose, reshape, cast: one tensor becomes another in its place.
+/// transpose, reshape, cast, add: one tensor becomes another in its place.
 class ValueStep final : public RuleStep {
  public:
   explicit ValueStep(Rule rule) : rule_(std::move(rule)), selector_(Selector::parse(rule_.from.at(0))) {}
@@ -154,6 +174,7 @@ class ValueStep final : public RuleStep {
 
   /// Null when nothing changes.
   EntryPtr make(const Entry& entry) const {
+    if (rule_.kind == Rule::Kind::add) return added(entry, rule_.value);
     if (rule_.kind == Rule::Kind::transpose) return transposed(entry, rule_.dims);
     if (rule_.kind == Rule::Kind::cast) return entry.dtype == *rule_.dtype ? nullptr : with_dtype(entry, *rule_.dtype);
     EntryPtr made = reshaped(entry, rule_.shape);
@@ -276,6 +297,28 @@ class FuseStep final : public RuleStep {
   SharedResults shared_;
 };
 
+class MakeStep final : public RuleStep {
+ public:
+  explicit MakeStep(const Rule& rule)
+      : name_(rule.from.at(0)), made_(constant_entry(rule.constant.value(), rule.dtype.value())) {
+    if (!Pattern::parse(name_).is_name()) throw Error(ErrorCode::usage, "it makes one tensor, and names a pattern");
+    name_ = Pattern::parse(name_).name();
+  }
+
+  std::uint64_t apply(Items& items, RuleNotes& notes) override {
+    std::vector<std::string> before = names_of(items);
+    before.push_back(name_);
+    items.push_back({Value::text(name_), Value::tensor(made_)});
+    require_distinct(items, before);
+    notes.made.push_back(name_);
+    return 0;  // it acts on nothing that is there
+  }
+
+ private:
+  std::string name_;
+  EntryPtr made_;
+};
+
 class TieStep final : public RuleStep {
  public:
   explicit TieStep(const Rule& rule) : pattern_(Pattern::parse(rule.to.at(0))), alias_(rule.from.at(0)) {
@@ -324,6 +367,12 @@ class TieStep final : public RuleStep {
 
 }  // namespace
 
+std::vector<std::string> names_of(const Items& items) {
+  std::vector<std::string> out;
+  for (const RuleItem& item : items) out.push_back(item.key.is(Value::Kind::text) ? item.name() : "");
+  return out;
+}
+
 void require_distinct(const Items& items, const std::vector<std::string>& before) {
   std::unordered_map<std::string_view, std::size_t> taken;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -347,6 +396,11 @@ std::unique_ptr<RuleStep> compile_rule(const Rule& rule) {
       return std::make_unique<FuseStep>(rule);
     case Rule::Kind::tie:
       return std::make_unique<TieStep>(rule);
+    case Rule::Kind::make:
+      return std::make_unique<MakeStep>(rule);
+    case Rule::Kind::fold:
+    case Rule::Kind::unfold:
+      return compile_fold(rule);
     default:
       return std::make_unique<ValueStep>(rule);
   }

@@ -39,7 +39,13 @@ class RuleStep {
 /// Error(usage) for a pattern, a template or a selector that cannot be read.
 std::unique_ptr<RuleStep> compile_rule(const Rule& rule);
 
+/// fold and unfold, which rule_folds.cpp has.
+std::unique_ptr<RuleStep> compile_fold(const Rule& rule);
+
 /// Error(collision) when two items have the same name; `before` says what they were called.
 void require_distinct(const std::vector<RuleItem>& items, const std::vector<std::string>& before);
+
+/// The name of each item; "" where it is no text.
+std::vector<std::string> names_of(const std::vector<RuleItem>& items);
 
 }  // namespace ckpt::detail

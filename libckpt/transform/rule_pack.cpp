@@ -30,6 +30,7 @@ constexpr std::array kTexts = {
     TextField{"to_prefix", &RulePack::to_prefix},
     TextField{"models", &RulePack::models},
     TextField{"note", &RulePack::note},
+    TextField{"also", &RulePack::also},
 };
 
 [[noreturn]] void throw_bad_about(const std::string& what) {

@@ -6,6 +6,7 @@
 //   from = "timm"                           # whose names the rules take,
 //   to = "torchvision"                      # and whose they give
 //   models = "vit_b_16 vit_l_16"            # globs of the models that it was made for
+//   also = "other-name"                     # other names of these very rules
 //   from_key = "blocks.0.attn.qkv.weight"   # a glob that a key in the names of `from` matches, and none of the others;
 //   to_key = "encoder.layers.*.ln_1.bias"   # without these two a pack is used by its name alone
 //   from_prefix = "vit."                    # of from_key; files of the bare model lack it. to_prefix alike; the same
@@ -33,6 +34,7 @@ struct RulePack {
   std::vector<std::int64_t> from_shape = {}, to_shape = {};
   std::string models = {};
   std::string note = {};
+  std::string also = {};   ///< separated by blanks
   bool backwards = false;  ///< turned_round() made it of the one that has this name
   Rules rules = {};
 };

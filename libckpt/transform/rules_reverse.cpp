@@ -48,10 +48,11 @@ Rule reversed_rename(const Rule& rule) {
   return out;
 }
 
-/// split <-> fuse. The captures of the first part name the whole; the other parts must follow from that one.
+/// split <-> fuse, fold <-> unfold. The captures of the first part name the whole; the other parts must follow from
+/// that one.
 Rule reversed_split(const Rule& rule) {
   Rule out = rule;
-  out.kind = RuleKind::fuse;
+  out.kind = rule.kind == RuleKind::split ? RuleKind::fuse : RuleKind::unfold;
   std::optional<ReversedPattern> first = reverse_pattern(rule.from[0], rule.to[0]);
   if (!first) throw_one_way("the whole does not follow from the first part");
   out.to = {first->replacement};
@@ -67,7 +68,7 @@ Rule reversed_split(const Rule& rule) {
 
 Rule reversed_fuse(const Rule& rule) {
   Rule out = rule;
-  out.kind = RuleKind::split;
+  out.kind = rule.kind == RuleKind::fuse ? RuleKind::split : RuleKind::fold;
   std::optional<ReversedPattern> first = reverse_pattern(rule.from[0], rule.to[0]);
   if (!first) throw_one_way("the parts do not follow from the whole");
   out.from = {first->pattern};
@@ -104,13 +105,23 @@ Rule reversed_rule(const Rule& rule) {
       out.was_shape = rule.shape;
       return out;
     case RuleKind::split:
+    case RuleKind::fold:
       return reversed_split(rule);
     case RuleKind::fuse:
+    case RuleKind::unfold:
       return reversed_fuse(rule);
+    case RuleKind::add:
+      out.value = -rule.value;
+      return out;
+    case RuleKind::make:
+      out.kind = RuleKind::drop;
+      return out;
     case RuleKind::cast:
       return reversed_cast(rule);
     case RuleKind::drop:
-      throw_one_way("values are lost");
+      if (!rule.constant) throw_one_way("values are lost");
+      out.kind = RuleKind::make;
+      return out;
     case RuleKind::tie:
       throw_one_way("it does not say whether the name was there");
   }
@@ -137,12 +148,25 @@ std::string_view name(Rule::Kind kind) {
       return "cast";
     case RuleKind::tie:
       return "tie";
+    case RuleKind::add:
+      return "add";
+    case RuleKind::fold:
+      return "fold";
+    case RuleKind::unfold:
+      return "unfold";
+    case RuleKind::make:
+      return "make";
   }
   return "?";
 }
 
+std::string_view name(Rule::By by) {
+  return by == Rule::By::subtract ? "subtract" : "multiply";
+}
+
 std::string describe(const Rule& rule) {
   std::string kind(name(rule.kind));
+  if (rule.kind == RuleKind::add) return "add " + core::python_float(rule.value) + " to " + list_of(rule.from);
   if (rule.kind == RuleKind::rename) {
     if (rule.names.size() != 1) return "rename of " + core::format_count(rule.names.size()) + " pairs";
     return "rename " + core::quote(rule.names[0].first) + " to " + core::quote(rule.names[0].second);
@@ -151,7 +175,7 @@ std::string describe(const Rule& rule) {
   if (!rule.to.empty()) out += " to " + list_of(rule.to);
   if (!rule.dims.empty()) out += " by " + core::to_list(core::Shape(rule.dims));
   if (rule.kind == RuleKind::reshape) out += " to " + core::to_list(core::Shape(rule.shape));
-  if (rule.dtype) out += " to " + std::string(core::short_name(*rule.dtype));
+  if (rule.dtype && !rule.constant) out += " to " + std::string(core::short_name(*rule.dtype));
   return out;
 }
 

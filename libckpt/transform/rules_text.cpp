@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <set>
 #include <variant>
@@ -22,8 +23,14 @@ using detail::TextNode;
 using Kind = Rule::Kind;
 using NodeKind = TextNode::Kind;
 
-constexpr std::array<Kind, 8> kRuleKinds = {Kind::rename, Kind::drop, Kind::transpose, Kind::reshape,
-                                            Kind::split,  Kind::fuse, Kind::cast,      Kind::tie};
+constexpr std::array kRuleKinds = {Kind::rename, Kind::drop, Kind::transpose, Kind::reshape, Kind::split,  Kind::fuse,
+                                   Kind::cast,   Kind::tie,  Kind::add,       Kind::fold,    Kind::unfold, Kind::make};
+
+std::string kind_names() {
+  std::vector<std::string> names;
+  for (Kind kind : kRuleKinds) names.emplace_back(name(kind));
+  return core::join(names, ", ");
+}
 
 [[noreturn]] void throw_bad_rules(const std::string& what) {
   throw Error(ErrorCode::usage, what);
@@ -68,6 +75,28 @@ class Fields {
     if (!valid) throw_bad_rules("has a " + core::quote(key) + " that is not a list of integers");
     return out;
   }
+  /// One text, or a list of two and more.
+  std::vector<std::string> text_or_texts(const std::string& key) {
+    if (take(key).kind == NodeKind::text) return {text(key)};
+    return texts(key);
+  }
+  double number(const std::string& key) {
+    std::optional<double> value = number_of(take(key));
+    if (!value) throw_bad_rules("has a " + core::quote(key) + " that is not a number");
+    return *value;
+  }
+  /// A number, or a list of them.
+  RuleConstant constant(const std::string& key) {
+    const TextNode& node = take(key);
+    if (node.kind != NodeKind::list) return {{number(key)}, true};
+    RuleConstant out;
+    for (const TextNode& item : node.items) {
+      std::optional<double> value = number_of(item);
+      if (!value) throw_bad_rules("has a " + core::quote(key) + " that is not a list of numbers");
+      out.values.push_back(*value);
+    }
+    return out;
+  }
   core::DType dtype(const std::string& key) {
     std::string name = text(key);
     std::optional<core::DType> dtype = core::try_parse_dtype(name);
@@ -81,6 +110,11 @@ class Fields {
   }
 
  private:
+  static std::optional<double> number_of(const TextNode& node) {
+    if (node.kind == NodeKind::integer) return static_cast<double>(node.integer);
+    return node.kind == NodeKind::real && std::isfinite(node.real) ? std::optional(node.real) : std::nullopt;
+  }
+
   const TextNode& table_;
   std::set<std::string> taken_;
 };
@@ -120,6 +154,28 @@ void read_cut(Fields& fields, Rule& rule) {
   rule.dim = dim.integer;
 }
 
+Rule::By read_by(Fields& fields) {
+  const std::string by = fields.text("by");
+  if (by == "subtract") return Rule::By::subtract;
+  if (by == "multiply") return Rule::By::multiply;
+  throw_bad_rules("has a 'by' of " + core::quote(by) + "; it is subtract or multiply");
+}
+
+void read_fold(Fields& fields, Rule& rule) {
+  rule.from = fields.text_or_texts(std::string(name(rule.kind)));
+  rule.to = fields.text_or_texts("to");
+  rule.by = read_by(fields);
+  const bool one = (rule.kind == Kind::fold ? rule.from : rule.to).size() == 1;
+  if (!one) throw_bad_rules("has several texts where one is meant");
+}
+
+void read_constant(Fields& fields, Rule& rule) {
+  const char* key = rule.kind == Kind::make ? "values" : "was";
+  if (rule.kind == Kind::drop && !fields.has(key)) return;
+  rule.constant = fields.constant(key);
+  rule.dtype = fields.dtype("dtype");
+}
+
 void read_fields(Fields& fields, Rule& rule) {
   std::string kind(name(rule.kind));
   switch (rule.kind) {
@@ -129,6 +185,9 @@ void read_fields(Fields& fields, Rule& rule) {
       rule.from = {fields.text(kind)};
       rule.to = fields.texts("to");
       return read_cut(fields, rule);
+    case Kind::fold:
+    case Kind::unfold:
+      return read_fold(fields, rule);
     case Kind::fuse:
       rule.from = fields.texts(kind);
       rule.to = {fields.text("to")};
@@ -137,6 +196,8 @@ void read_fields(Fields& fields, Rule& rule) {
       rule.from = {fields.text(kind)};
   }
   if (rule.kind == Kind::tie) rule.to = {fields.text("to")};
+  if (rule.kind == Kind::add) rule.value = fields.number("value");
+  if (rule.kind == Kind::make || rule.kind == Kind::drop) read_constant(fields, rule);
   if (rule.kind == Kind::transpose && fields.has("dims")) rule.dims = fields.integers("dims");
   if (rule.kind == Kind::reshape) rule.shape = fields.integers("shape");
   if (rule.kind == Kind::reshape && fields.has("was")) rule.was_shape = fields.integers("was");
@@ -155,6 +216,10 @@ void check_rule(const Rule& rule) {
     if (size < -1) throw_bad_rules("has a negative size in its shape");
   }
   detail::compile_rule(rule);
+  if (rule.kind != Kind::drop || !rule.constant) return;
+  Rule back = rule;  // drops and makes the same
+  back.kind = Kind::make;
+  detail::compile_rule(back);
 }
 
 Rule read_rule(const TextNode& table) {
@@ -167,8 +232,8 @@ Rule read_rule(const TextNode& table) {
     ++kinds;
   }
   if (kinds != 1) {
-    throw_bad_rules(std::string(kinds == 0 ? "has no action" : "has more than one action") +
-                    "; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, tie");
+    throw_bad_rules(std::string(kinds == 0 ? "has no action" : "has more than one action") + "; a rule has one of " +
+                    kind_names());
   }
   read_fields(fields, rule);
   fields.require_all_taken();
@@ -248,6 +313,16 @@ std::string list_text(const std::vector<std::int64_t>& numbers) {
   return "[" + core::join(texts, ", ") + "]";
 }
 
+std::string text_of(const RuleConstant& constant) {
+  std::vector<std::string> texts;
+  for (double value : constant.values) texts.push_back(core::python_float(value));
+  return constant.scalar ? texts.at(0) : "[" + core::join(texts, ", ") + "]";
+}
+
+std::string one_or_list(const std::vector<std::string>& texts) {
+  return texts.size() == 1 ? toml_quote(texts[0]) : list_text(texts);
+}
+
 std::string rename_text(const Rule& rule) {
   if (rule.names.size() == 1) {
     return "rename = " + toml_quote(rule.names[0].first) + "\nto = " + toml_quote(rule.names[0].second) + "\n";
@@ -259,9 +334,9 @@ std::string rename_text(const Rule& rule) {
 
 std::string rule_text(const Rule& rule) {
   if (rule.kind == Kind::rename) return rename_text(rule);
-  bool many = rule.kind == Kind::fuse;
-  std::string out =
-      std::string(name(rule.kind)) + " = " + (many ? list_text(rule.from) : toml_quote(rule.from[0])) + "\n";
+  std::string out = std::string(name(rule.kind)) + " = " + one_or_list(rule.from) + "\n";
+  const bool folds = rule.kind == Kind::fold || rule.kind == Kind::unfold;
+  if (folds) out += "to = " + one_or_list(rule.to) + "\nby = " + toml_quote(name(rule.by)) + "\n";
   if (rule.kind == Kind::split) out += "to = " + list_text(rule.to) + "\n";
   if (rule.kind == Kind::fuse || rule.kind == Kind::tie) out += "to = " + toml_quote(rule.to[0]) + "\n";
   bool cuts = rule.kind == Kind::split || rule.kind == Kind::fuse;
@@ -269,6 +344,8 @@ std::string rule_text(const Rule& rule) {
   if (!rule.sizes.empty()) out += "sizes = " + list_text(rule.sizes) + "\n";
   if (!rule.dims.empty()) out += "dims = " + list_text(rule.dims) + "\n";
   if (rule.kind == Kind::reshape) out += "shape = " + list_text(rule.shape) + "\n";
+  if (rule.kind == Kind::add) out += "value = " + core::python_float(rule.value) + "\n";
+  if (rule.constant) out += (rule.kind == Kind::make ? "values = " : "was = ") + text_of(*rule.constant) + "\n";
   if (rule.was_shape) out += "was = " + list_text(*rule.was_shape) + "\n";
   if (rule.dtype) out += "dtype = " + toml_quote(core::short_name(*rule.dtype)) + "\n";
   if (rule.was_dtype) out += "was = " + toml_quote(core::short_name(*rule.was_dtype)) + "\n";

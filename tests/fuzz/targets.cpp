@@ -31,6 +31,9 @@ std::vector<std::string_view> rule_texts() {
       "[[rule]]\nfuse = [\"h.{#i}.attn.c_attn.*\", \"fc.*\"]\nto = \"all.*\"\nsizes = [6, 6]\n",
       "[[rule]]\ncast = \"*.weight @dtype=f32\"\ndtype = \"bf16\"\nwas = \"f32\"\n",
       "[[rule]]\ntie = \"lm_head.weight\"\nto = \"wte.weight\"\n",
+      "[[rule]]\nfold = \"{m}.bias\"\nto = \"{m}.weight\"\nby = \"subtract\"\n[[rule]]\nadd = \"*\"\nvalue = 1e-3\n",
+      "[[rule]]\nunfold = \"fc.weight\"\nto = \"fc.scale\"\nby = \"multiply\"\n",
+      "[[rule]]\nmake = \"n\"\nvalues = [0.5, 2]\ndtype = \"f32\"\n[[rule]]\ndrop = \"n\"\nwas = 1\ndtype = \"i32\"\n",
       "{\"fc.weight\": \"fc2.weight\", \"fc.bias\": \"fc2.bias\"}",
       "{\"rules\": [{\"rename\": [[\"a\", \"b\"]]}]}",
   };

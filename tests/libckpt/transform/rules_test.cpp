@@ -60,6 +60,15 @@ TEST(Rules, RenamesTheFirstPairThatMatches) {
   EXPECT_EQ(test::names(b), (std::vector<std::string>{"b", "a", "x.c"}));
 }
 
+TEST(Rules, RenamesByModuleInTheOrderOfThePairs) {
+  Checkpoint a = test::checkpoint(test::state_dict({"a.b.w", "a.c", "a.d.w", "ab.c", "a.b"}));
+  Checkpoint b =
+      applied(a, "[[rule]]\nrename = [['*.d.w', 'x.*'], ['a.b.w', 'y'], ['a.b.*', 'z.*'], ['a.*', 'w.*']]\n");
+  EXPECT_EQ(test::names(b), (std::vector<std::string>{"y", "w.c", "x.a", "ab.c", "w.b"}));
+  Checkpoint c = applied(a, "[[rule]]\nrename = [['a.*', 'w.*'], ['a.b.*', 'z.*'], ['a.c', 'y']]\n");
+  EXPECT_EQ(test::names(c), (std::vector<std::string>{"w.b.w", "w.c", "w.d.w", "ab.c", "w.b"}));
+}
+
 TEST(Rules, ActOneAfterTheOther) {
   Checkpoint a = test::checkpoint(test::state_dict({"module.fc.w"}));
   Checkpoint b = applied(a, "[[rule]]\nrename = 'module.*'\nto = '*'\n[[rule]]\nrename = 'fc.*'\nto = 'head.*'\n");
@@ -163,6 +172,111 @@ TEST(Rules, Cast) {
   Checkpoint b = applied(a, "[[rule]]\ncast = '*'\ndtype = 'bf16'\n");
   EXPECT_EQ(ckpt::value_at(b.root, "w").as_entry().dtype, core::DType::bf16);
   EXPECT_EQ(ckpt::value_at(b.root, "w").as_entry().byte_size(), 4u);
+}
+
+TEST(Rules, AddChangesEveryValue) {
+  Checkpoint a = test::checkpoint(test::dict({{"a.v", counting({3})}, {"b", counting({1})}}));
+  RuleReport report;
+  Checkpoint b = applied(a, "[[rule]]\nadd = '*.v'\nvalue = -0.5\n", &report);
+  EXPECT_EQ(values_of(b, "a.v"), (std::vector<float>{-0.5F, 0.5F, 1.5F}));
+  EXPECT_EQ(values_of(b, "b"), std::vector<float>{0});
+  EXPECT_EQ(report.changed, 1u);
+}
+
+TEST(Rules, AddMeansWhatAViewNegates) {
+  ckpt::Entry entry = counting({2}).as_entry();
+  entry.negative = true;
+  Checkpoint a = test::checkpoint(test::dict({{"v", ckpt::Value::tensor(std::make_shared<ckpt::Entry>(entry))}}));
+  Checkpoint b = applied(a, "[[rule]]\nadd = 'v'\nvalue = 3\n");
+  EXPECT_EQ(values_of(b, "v"), (std::vector<float>{3, 2}));
+  EXPECT_FALSE(ckpt::value_at(b.root, "v").as_entry().negative);
+}
+
+TEST(Rules, FoldTakesATensorIntoOthers) {
+  Checkpoint a = test::checkpoint(test::dict(
+      {{"0.bias", counting({3})}, {"0.mean", counting({3})}, {"0.w", counting({3, 2})}, {"bias", counting({1})}}));
+  RuleReport report;
+  Checkpoint b = applied(a, "[[rule]]\nfold = '{#i}.bias'\nto = ['{i}.mean', '{i}.w']\nby = 'multiply'\n", &report);
+  EXPECT_EQ(test::names(b), (std::vector<std::string>{"0.mean", "0.w", "bias"}));
+  EXPECT_EQ(values_of(b, "0.mean"), (std::vector<float>{0, 1, 4}));
+  EXPECT_EQ(values_of(b, "0.w"), (std::vector<float>{0, 0, 2, 3, 8, 10}));
+  EXPECT_EQ(report.dropped, std::vector<std::string>{"0.bias"});
+  EXPECT_EQ(report.changed, 2u);
+  Checkpoint c = applied(a, "[[rule]]\nfold = '{#i}.bias'\nto = '{i}.w'\nby = 'subtract'\n");
+  EXPECT_EQ(values_of(c, "0.w"), (std::vector<float>{0, 1, 1, 2, 2, 3}));
+}
+
+TEST(Rules, FoldReadsAnyPiece) {
+  const std::int64_t rows = 400, inner = 150;  // more than are computed at once
+  Checkpoint a = test::checkpoint(test::dict({{"g", counting({rows})}, {"w", counting({rows, inner})}}));
+  Checkpoint b = applied(a, "[[rule]]\nfold = 'g'\nto = 'w'\nby = 'subtract'\n");
+  const ckpt::SourcePtr bytes = ckpt::value_at(b.root, "w").as_entry().bytes;
+  for (std::uint64_t at : {0U, 149U, 150U, 16383U, 16384U, 59999U}) {
+    float value = -1;
+    bytes->read(at * sizeof value, std::as_writable_bytes(std::span(&value, 1)));
+    EXPECT_EQ(value, static_cast<float>(at) - static_cast<float>(at / 150)) << at;
+  }
+}
+
+TEST(Rules, UnfoldMakesWhatChangesNothing) {
+  Checkpoint a = test::checkpoint(test::dict({{"0.mean", counting({2})}, {"1.w", counting({3, 2})}}));
+  Checkpoint b = applied(a,
+                         "[[rule]]\nunfold = '*.mean'\nto = '*.bias'\nby = 'subtract'\n"
+                         "[[rule]]\nunfold = '*.w'\nto = '*.gamma'\nby = 'multiply'\n");
+  EXPECT_EQ(test::names(b), (std::vector<std::string>{"0.bias", "0.mean", "1.gamma", "1.w"}));
+  EXPECT_EQ(values_of(b, "0.bias"), (std::vector<float>{0, 0}));
+  EXPECT_EQ(values_of(b, "1.gamma"), (std::vector<float>{1, 1, 1}));
+  Checkpoint claims = test::checkpoint(test::dict({{"w", counting({1'000'000'000'000'000, 0})}}));
+  EXPECT_EQ(error_of(claims, "[[rule]]\nunfold = 'w'\nto = 'g'\nby = 'multiply'\n").message(),
+            "a tensor of shape [1000000000000000, 0] has no values");
+  core::Error there = error_of(b, "[[rule]]\nunfold = '*.mean'\nto = '*.bias'\nby = 'subtract'\n");
+  EXPECT_EQ(there.code(), core::ErrorCode::collision);
+}
+
+TEST(Rules, MakeAddsConstantsAndDropTakesThemAway) {
+  Checkpoint a = test::checkpoint(test::state_dict({"a"}));
+  const std::string text =
+      "[[rule]]\nmake = 'n.mean'\nvalues = [0.5, 2]\ndtype = 'f32'\n[[rule]]\nmake = 'n.count'\nvalues = 7\ndtype = "
+      "'i32'\n";
+  Checkpoint b = applied(a, text);
+  EXPECT_EQ(test::names(b), (std::vector<std::string>{"a", "n.mean", "n.count"}));
+  EXPECT_EQ(values_of(b, "n.mean"), (std::vector<float>{0.5F, 2}));
+  EXPECT_EQ(shape_of(b, "n.count"), core::Shape{});
+  EXPECT_EQ(ckpt::value_at(b.root, "n.count").as_entry().dtype, core::DType::i32);
+  EXPECT_EQ(error_of(b, text).code(), core::ErrorCode::collision);
+  ckpt::Rules back = ckpt::reversed(ckpt::parse_rules(text, "test"));
+  EXPECT_EQ(test::names(ckpt::apply_rules(b, back)), std::vector<std::string>{"a"});
+  EXPECT_EQ(ckpt::to_toml(ckpt::reversed(back)), ckpt::to_toml(ckpt::parse_rules(text, "test")));
+}
+
+TEST(Rules, FoldNamesWhatDoesNotFit) {
+  ckpt::Entry whole = counting({3}).as_entry();
+  whole.dtype = core::DType::i32;
+  Checkpoint a = test::checkpoint(test::dict({{"b", counting({2})},
+                                              {"w", counting({3, 2})},
+                                              {"n", ckpt::Value::tensor(std::make_shared<ckpt::Entry>(whole))}}));
+  auto message = [&](const std::string& to) {
+    return std::string(error_of(a, "[[rule]]\nfold = 'b'\nto = '" + to + "'\nby = 'subtract'\n").what());
+  };
+  EXPECT_EQ(message("w"),
+            "rule 1 (fold 'b' to 'w'): 'b': 'w': what goes into it has shape [2] where its own [3, 2] asks for [3]");
+  EXPECT_EQ(message("x"), "rule 1 (fold 'b' to 'x'): 'b': 'x', which it would go into, is not there");
+  EXPECT_EQ(message("b"), "rule 1 (fold 'b' to 'b'): 'b': it would go into itself");
+  EXPECT_EQ(message("n"),
+            "rule 1 (fold 'b' to 'n'): 'b': 'n': its values are int32, where floating-point numbers are computed");
+}
+
+TEST(Rules, OfFoldsTurnRound) {
+  const std::string text =
+      "[[rule]]\nfold = '{l}.conv{#i}.bias'\nto = ['{l}.bn{i}.mean', '{l}.conv{i}.w']\nby = "
+      "'multiply'\n[[rule]]\nadd = '*.var'\nvalue = 0.25\n";
+  const ckpt::Rules rules = ckpt::parse_rules(text, "test");
+  const ckpt::Rules back = ckpt::reversed(rules);
+  EXPECT_EQ(ckpt::to_toml(back),
+            "[[rule]]\nadd = \"*.var\"\nvalue = -0.25\n\n[[rule]]\nunfold = "
+            "[\"{l}.bn{#i}.mean\", \"{l}.conv{#i}.w\"]\nto = \"{l}.conv{i}.bias\"\nby = "
+            "\"multiply\"\n");
+  EXPECT_EQ(ckpt::to_toml(ckpt::reversed(ckpt::reversed(back))), ckpt::to_toml(back));
 }
 
 TEST(Rules, TieAddsAName) {

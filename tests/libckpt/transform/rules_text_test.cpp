@@ -46,6 +46,30 @@ was = "f32"
 [[rule]]
 tie = "lm_head.weight"
 to = "wte.weight"
+
+[[rule]]
+add = "*.running_var"
+value = 0.00099
+
+[[rule]]
+fold = "{m}.bias"
+to = ["{m}.bn.running_mean", "{m}.other"]
+by = "subtract"
+
+[[rule]]
+unfold = "{m}.running_mean"
+to = "{m}.weight"
+by = "multiply"
+
+[[rule]]
+make = "normalization.mean"
+values = [0.485, 1.0, -2.0]
+dtype = "f32"
+
+[[rule]]
+drop = "normalization.count"
+was = 3.0
+dtype = "i32"
 )";
 
 core::Error error_of(const std::string& text) {
@@ -67,6 +91,14 @@ TEST(RulesText, ReadsJson) {
   ckpt::Rules rules = ckpt::parse_rules(R"({"rules": [{"drop": "a"}, {"rename": [["b", "c"]]}]})", "r.json");
   ASSERT_EQ(rules.size(), 2u);
   EXPECT_EQ(rules[1].names[0].second, "c");
+}
+
+TEST(RulesText, ReadsNumbersOfJson) {
+  ckpt::Rules rules = ckpt::parse_rules(R"({"rules": [{"add": "v", "value": 1.5}, {"make": "m", "values": [1, 2.5],
+                                          "dtype": "f32"}]})",
+                                        "my.json");
+  EXPECT_EQ(rules.at(0).value, 1.5);
+  EXPECT_EQ(rules.at(1).constant->values, (std::vector<double>{1, 2.5}));
 }
 
 TEST(RulesText, ReadsATableOfNames) {
@@ -110,9 +142,10 @@ TEST(RulesText, NamesTheRuleAndTheField) {
     EXPECT_EQ(error.code(), core::ErrorCode::usage) << text;
     return std::string(error.what());
   };
-  EXPECT_EQ(said("[[rule]]\ndrop = 'a'\n[[rule]]\nto = 'b'\n"),
-            "my.toml: rule 2: has no action; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, "
-            "tie");
+  EXPECT_EQ(
+      said("[[rule]]\ndrop = 'a'\n[[rule]]\nto = 'b'\n"),
+      "my.toml: rule 2: has no action; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, tie, "
+      "add, fold, unfold, make");
   EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncast = 'b'\n"), testing::HasSubstr("more than one action"));
   EXPECT_THAT(said("[[rule]]\nrename = 'a'\n"), testing::HasSubstr("has no 'to'"));
   EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncolor = 'red'\n"), testing::HasSubstr("unknown field 'color'"));
@@ -123,6 +156,17 @@ TEST(RulesText, NamesTheRuleAndTheField) {
   EXPECT_THAT(said("[[rule]]\nreshape = 'a'\nshape = ['x']\n"), testing::HasSubstr("not a list of integers"));
   EXPECT_THAT(said("[[rule]]\nrename = 'a'\nto = 'b.*'\n"), testing::HasSubstr("more '*'"));
   EXPECT_THAT(said("[[rule]]\ndrop = '@x=1'\n"), testing::HasSubstr("has an unknown name"));
+  EXPECT_THAT(said("[[rule]]\nadd = 'a'\nvalue = 'x'\n"), testing::HasSubstr("'value' that is not a number"));
+  EXPECT_THAT(said("[[rule]]\nadd = 'a'\nvalue = inf\n"), testing::HasSubstr("'value' that is not a number"));
+  EXPECT_THAT(said("[[rule]]\nfold = 'a'\nto = 'b'\nby = 'adding'\n"),
+              testing::HasSubstr("'by' of 'adding'; it is subtract or multiply"));
+  EXPECT_THAT(said("[[rule]]\nunfold = 'a'\nto = ['b', 'c']\nby = 'multiply'\n"),
+              testing::HasSubstr("several texts where one is meant"));
+  EXPECT_THAT(said("[[rule]]\nmake = 'a*'\nvalues = 1\ndtype = 'f32'\n"), testing::HasSubstr("names a pattern"));
+  EXPECT_THAT(said("[[rule]]\ndrop = 'a*'\nwas = 1\ndtype = 'f32'\n"), testing::HasSubstr("names a pattern"));
+  EXPECT_THAT(said("[[rule]]\nmake = 'a'\nvalues = ['x']\ndtype = 'f32'\n"),
+              testing::HasSubstr("not a list of numbers"));
+  EXPECT_THAT(said("[[rule]]\ndrop = 'a'\nwas = 1\n"), testing::HasSubstr("has no 'dtype'"));
   EXPECT_THAT(said("colour = 3\n[[rule]]\ndrop = 'a'\n"), testing::HasSubstr("unknown entry 'colour'"));
   EXPECT_THAT(said("{}"), testing::HasSubstr("there is no rule"));
   EXPECT_EQ(error_of("{\"a\": 3}").message(), "the new name of 'a' is not text");

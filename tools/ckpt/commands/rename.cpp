@@ -147,8 +147,9 @@ void add_rename(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "rename",
       "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth\n  ckpt rename --rules timm-vit vit.pth",
-      "Rename keys by patterns or by a file of rules, which can also drop, transpose, reshape, split, fuse, cast "
-      "and tie tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and each "
+      "Rename keys by patterns or by a file of rules, which can also drop, transpose, reshape, split, fuse, cast, "
+      "tie, add to and fold tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and "
+      "each "
       "may be used again in the new name ({i-1} counts). Two keys that would get one name are an error.");
   auto options = std::make_shared<Options>();
   command.add_option("--map,--rules", options->map, kRulesHelp).type_name("RULES");
