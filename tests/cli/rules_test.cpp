@@ -50,6 +50,7 @@ TEST(ShippedRules, AreListed) {
   EXPECT_THAT(rules[0].at("note").as_text(), HasSubstr("1e-12"));
   EXPECT_EQ(rules[0].at("steps").items().size(), 2u);
   EXPECT_EQ(done(dir, {"zoo", "rules", "none*"}, 1).err, "");
+  EXPECT_EQ(done(dir, {"zoo", "rules", "-q", "keras-convnext-large"}).out, "keras-convnext-base\n");
   expect_refused(dir, {"zoo", "rules", "--toml", "timm-*"}, 2, "--toml", "'timm-*' means");
 }
 
@@ -91,6 +92,10 @@ TEST(ShippedRules, AreRefusedForAFileWithOtherNames) {
   expect_refused(dir, {"rename", "--rules", "timm-regnet", "ours.pth"}, 2, "ours.pth", "'s1.b1.conv1.conv.weight'");
   expect_refused(dir, {"convert", "ours.pth", "x.pth", "--rules", "keras:vgg16"}, 2, "ours.pth",
                  "no tensor has a name");
+  expect_refused(dir, {"convert", "ours.pth", "x.pth", "--rules", "keras:xception"}, 3, "'keras:xception'",
+                 "torchvision has no Xception");
+  expect_refused(dir, {"convert", "ours.pth", "x.pth", "--rules", "keras:convnext-larg"}, 2, "'keras:convnext-larg'",
+                 "keras-convnext-large");
   expect_refused(dir, {"convert", "ours.pth", "x.pth", "--reverse"}, 2, "ckpt", "--reverse is for --rules");
   expect_refused(dir, {"rename", "--rules", "timm-vitt", "ours.pth"}, 2, "'timm-vitt'", "ckpt zoo rules");
   done(dir, {"rename", "--rules", "timm-vit", "--allow-unknown", "ours.pth", "--dry-run"});

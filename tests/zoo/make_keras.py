@@ -1,4 +1,4 @@
-"""Makes tests/golden/keras.tar.xz: weights that Keras saves, and the same under torchvision's names. The narrow VGGs are
+"""Makes keras of tests/golden/keras.tar.xz: weights that Keras saves, and the same under torchvision's names. The narrow VGGs are
 built of Keras' own layers as keras.applications builds them; what torchvision's layers make of the weights is held to
 Keras' outputs before anything is written. Use: python make_keras.py FOLDER (needs keras, torch, torchvision, safetensors)"""
 

@@ -115,19 +115,40 @@ TEST(RulePacks, RenameEveryKeyOfTheirModels) {
 
 /// Keras has no counters of batches.
 TEST(RulePacks, OfKerasTakeEveryWeight) {
-  for (const char* name : {"keras-vgg16", "keras-vgg19", "keras-densenet121", "keras-densenet169", "keras-densenet201",
-                           "keras-mobilenet-v2"}) {
-    std::vector<KeyList> models = models_of(pack(name));
-    EXPECT_FALSE(models.empty()) << name;
+  int packs = 0;
+  for (const RulePack& each : zoo::rule_packs()) {
+    if (each.from != "Keras") continue;
+    ++packs;
+    std::vector<KeyList> models = models_of(each);
+    EXPECT_FALSE(models.empty()) << each.name;
     for (const KeyList& model : models) {
       Checkpoint file = file_of(model);
-      Checkpoint keras = apply(file, ckpt::turned_round(pack(name)));
+      Checkpoint keras = apply(file, ckpt::turned_round(each));
       for (const ckpt::NamedShape& key : named(keras)) {
         EXPECT_TRUE(key.name.starts_with("layers.") || key.name.ends_with(".num_batches_tracked")) << key.name;
       }
-      EXPECT_EQ(keys_of(apply(keras, pack(name))), keys_of(file)) << name;
+      EXPECT_EQ(keys_of(apply(keras, each)), keys_of(file)) << each.name << " " << model.name;
     }
   }
+  EXPECT_EQ(packs, 25);
+}
+
+/// The sizes of a family that are equally deep have the same layers.
+TEST(RulePacks, MayHaveOtherNames) {
+  const RulePack* large = zoo::find_rule_pack("keras-convnext-large");
+  ASSERT_NE(large, nullptr);
+  EXPECT_EQ(large->name, "keras-convnext-base");
+  const std::vector<std::string> names = zoo::rule_pack_names();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  for (const std::string& name : names) EXPECT_NE(zoo::find_rule_pack(name), nullptr) << name;
+  EXPECT_THAT(names, testing::Contains("keras-convnext-xlarge"));
+  EXPECT_EQ(zoo::find_rule_pack(""), nullptr);
+}
+
+TEST(RulePacks, SayForWhichModelsThereAreNone) {
+  EXPECT_THAT(zoo::why_no_rules("keras-resnet50v2"), HasSubstr("torchvision has no ResNet V2"));
+  EXPECT_THAT(zoo::why_no_rules("keras-xception"), HasSubstr("torchvision has no Xception"));
+  for (const std::string& name : zoo::rule_pack_names()) EXPECT_EQ(zoo::why_no_rules(name), "") << name;
 }
 
 TEST(RulePacks, FitTheirOwnSideAndNotTheOther) {

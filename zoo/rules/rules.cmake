@@ -9,10 +9,29 @@ set(packs
     hf-resnet
     hf-vit
     hf-vit-5
+    keras-convnext-base
+    keras-convnext-tiny
     keras-densenet121
     keras-densenet169
     keras-densenet201
+    keras-efficientnet-b0
+    keras-efficientnet-b1
+    keras-efficientnet-b2
+    keras-efficientnet-b3
+    keras-efficientnet-b4
+    keras-efficientnet-b5
+    keras-efficientnet-b6
+    keras-efficientnet-b7
+    keras-efficientnet-v2-l
+    keras-efficientnet-v2-m
+    keras-efficientnet-v2-s
+    keras-inception-v3
     keras-mobilenet-v2
+    keras-mobilenet-v3-large
+    keras-mobilenet-v3-small
+    keras-resnet101
+    keras-resnet152
+    keras-resnet50
     keras-vgg16
     keras-vgg19
     old-alexnet

@@ -1,5 +1,7 @@
 // ckpt zoo rules: the shipped rules between the names of projects.
 
+#include <algorithm>
+
 #include "libckpt/io/json.h"
 #include "libckpt/transform/glob.h"
 #include "libcore/base/error.h"
@@ -18,10 +20,17 @@ struct Options : ReadOptions {
 
 using Packs = std::vector<const ckpt::RulePack*>;
 
+bool means(const std::string& glob, const ckpt::RulePack& pack) {
+  if (glob.empty() || ckpt::glob_match(glob, pack.name)) return true;
+  const std::vector<std::string_view> others = core::split(pack.also, ' ');
+  return std::any_of(others.begin(), others.end(),
+                     [&](std::string_view other) { return !other.empty() && ckpt::glob_match(glob, other); });
+}
+
 Packs chosen_packs(const std::string& glob) {
   Packs packs;
   for (const ckpt::RulePack& pack : zoo::rule_packs()) {
-    if (glob.empty() || ckpt::glob_match(glob, pack.name)) packs.push_back(&pack);
+    if (means(glob, pack)) packs.push_back(&pack);
   }
   return packs;
 }
@@ -36,6 +45,7 @@ std::string json_of(const Packs& packs) {
     json.key("to").value(pack->to);
     json.key("models").value(pack->models);
     json.key("note").value(pack->note);
+    json.key("also").value(pack->also);
     json.key("steps").begin_array();
     for (const ckpt::Rule& rule : pack->rules) json.value(ckpt::describe(rule));
     json.end_array();

@@ -44,8 +44,9 @@ GivenRules read_forward(const std::string& name) {
   const ckpt::RulePack* shipped = is_file ? nullptr : zoo::find_rule_pack(pack_name(name));
   if (shipped != nullptr) return {shipped->rules, *shipped};
   if (!is_file && name.find_first_of("./") == std::string::npos) {
-    std::vector<std::string> names;
-    for (const ckpt::RulePack& pack : zoo::rule_packs()) names.push_back(pack.name);
+    const std::string why = zoo::why_no_rules(pack_name(name));
+    if (!why.empty()) throw core::Error(core::ErrorCode::refused, core::quote(name) + ": " + why);
+    const std::vector<std::string> names = zoo::rule_pack_names();
     throw core::Error(core::ErrorCode::usage, core::quote(name) + " is not a file and not the name of built-in rules" +
                                                   did_you_mean(name, names) + "; see 'ckpt zoo rules'");
   }
