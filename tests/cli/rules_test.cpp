@@ -101,6 +101,18 @@ TEST(ShippedRules, AreRefusedForAFileWithOtherNames) {
   done(dir, {"rename", "--rules", "timm-vit", "--allow-unknown", "ours.pth", "--dry-run"});
 }
 
+TEST(ShippedRules, SayWhichLayersOfKerasAreLeft) {
+  TempDir dir;
+  write_model(dir, "keras.pth", {"layers.conv2d.vars.1", "layers.conv2d_13.vars.1", "layers.dense_3.vars.1", "seed"});
+  const Outcome there = done(dir, {"convert", "keras.pth", "x.pth", "--rules", "keras:vgg16"});
+  EXPECT_THAT(there.err,
+              HasSubstr("warning: 2 tensors, such as 'layers.conv2d_13.vars.1', are of layers that the model "
+                        "of 'keras-vgg16' does not have"));
+  EXPECT_EQ(names_in(dir.path() / "x.pth"),
+            (std::vector<std::string>{"features.0.bias", "layers.conv2d_13.vars.1", "layers.dense_3.vars.1", "seed"}));
+  EXPECT_EQ(done(dir, {"convert", "x.pth", "y.pth", "--rules", "keras:vgg16", "--reverse"}).err, "");
+}
+
 TEST(ShippedRules, SayWhatNamesDoNot) {
   TempDir dir;
   write_model(dir, "face.pth", {"encoder.layer.0.attention.attention.query.weight", "layernorm.bias"});
