@@ -33,6 +33,7 @@ struct CpuTables {
     fill_complex_matmul(matmul);
     fill_copies(copy);
     fill_conversions(copy);
+    CORE_BY_ISA(fill_narrow_conversions)(copy);
     fill_complex_conversions(copy);
     fill_indexing(indexing);
     fill_images();

@@ -17,6 +17,7 @@ void fill_indexing(IndexingTable& table);
 void fill_reductions(ReductionTable& table);
 void fill_scans(ReductionTable& table);
 void fill_matmul(MatmulTable& table);
+void gemm_f32(const GemmParams& params);
 void fill_dense_convolutions(NnTable& table);
 void fill_blocked_convolutions(ImageTable& table);
 void fill_pools(NnTable& table);

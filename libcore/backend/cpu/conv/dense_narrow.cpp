@@ -1,11 +1,11 @@
 // Convolution of numbers of 16 bits that the processor does not multiply: as f32, some images at a time, rounded once
 // at the end, as PyTorch's sums are.
 #include <algorithm>
+#include <cstddef>
 
 #include "libcore/backend/cpu/conv/dense.h"
 #include "libcore/backend/cpu/gemm/few_rows.h"
-#include "libcore/backend/cpu/loops.h"
-#include "libcore/backend/cpu/narrow_numbers.h"
+#include "libcore/backend/cpu/narrow_rows.h"
 
 namespace core::cpu {
 namespace {
@@ -20,33 +20,13 @@ std::int64_t weight_size(const Conv2dSizes& s) {
   return s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w;
 }
 
-template <class T>
-void widen(const void* from, std::int64_t first, std::int64_t count, float* to) {
-  const T* in = static_cast<const T*>(from) + first;
-  parallel_for(count, kGrain,
-               [&](std::int64_t begin, std::int64_t end) { std::copy(in + begin, in + end, to + begin); });
+/// Where the element of this number is.
+const void* element(const void* numbers, std::int64_t number) {
+  return static_cast<const std::byte*>(numbers) + 2 * number;
 }
-template <class T>
-void round_into(const float* from, std::int64_t count, void* to, std::int64_t first) {
-  T* out = static_cast<T*>(to) + first;
-  parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) out[i] = from[i];
-  });
+void* element(void* numbers, std::int64_t number) {
+  return static_cast<std::byte*>(numbers) + 2 * number;
 }
-
-/// An array as f32; null where there is none.
-template <class T>
-class Wide {
- public:
-  Wide(const void* from, std::int64_t count) : memory_(from ? count : 0), here_(from != nullptr) {
-    if (here_) widen<T>(from, 0, count, memory_.data());
-  }
-  const float* data() const { return here_ ? memory_.data() : nullptr; }
-
- private:
-  CallMemory memory_;
-  bool here_;
-};
 
 /// Calls visit(sizes of some images, the first of them) for all images of the batch, as many at once as fit into 16
 /// MiB.
@@ -62,32 +42,32 @@ void for_some_images(const Conv2dSizes& s, Visit visit) {
   }
 }
 
-template <class T>
+template <DType kType>
 void conv2d(const Conv2dParams& p) {
-  const Wide<T> weight(p.weight, weight_size(p.sizes)), bias(p.bias, p.sizes.out_channels);
+  const WideArray weight(kType, p.weight, weight_size(p.sizes)), bias(kType, p.bias, p.sizes.out_channels);
   for_some_images(p.sizes, [&](const Conv2dSizes& some, std::int64_t first) {
     const std::int64_t inputs = some.batch * image_size(some), outputs = some.batch * output_size(some);
     const CallMemory in(inputs), out(outputs);
-    widen<T>(p.input, first * image_size(some), inputs, in.data());
+    widen_array(kType, element(p.input, first * image_size(some)), inputs, in.data());
     conv2d_f32({some, in.data(), weight.data(), bias.data(), out.data()});
-    round_into<T>(out.data(), outputs, p.output, first * output_size(some));
+    round_array(kType, out.data(), outputs, element(p.output, first * output_size(some)));
   });
 }
 
-template <class T>
+template <DType kType>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
-  const Wide<T> weight(p.weight, weight_size(p.sizes));
+  const WideArray weight(kType, p.weight, weight_size(p.sizes));
   for_some_images(p.sizes, [&](const Conv2dSizes& some, std::int64_t first) {
     const std::int64_t inputs = some.batch * image_size(some), outputs = some.batch * output_size(some);
     const CallMemory in(inputs), out(outputs);
-    widen<T>(p.output_grad, first * output_size(some), outputs, out.data());
+    widen_array(kType, element(p.output_grad, first * output_size(some)), outputs, out.data());
     conv2d_input_grad_f32({some, out.data(), weight.data(), in.data()});
-    round_into<T>(in.data(), inputs, p.input_grad, first * image_size(some));
+    round_array(kType, in.data(), inputs, element(p.input_grad, first * image_size(some)));
   });
 }
 
 /// The sums over the images are kept in f32.
-template <class T>
+template <DType kType>
 void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   const std::int64_t weights = weight_size(p.sizes), biases = p.bias_grad ? p.sizes.out_channels : 0;
   const CallMemory sums(weights + biases), part(weights + biases);
@@ -95,35 +75,35 @@ void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   for_some_images(p.sizes, [&](const Conv2dSizes& some, std::int64_t first) {
     const std::int64_t inputs = some.batch * image_size(some), outputs = some.batch * output_size(some);
     const CallMemory in(inputs), out(outputs);
-    widen<T>(p.output_grad, first * output_size(some), outputs, out.data());
-    widen<T>(p.input, first * image_size(some), inputs, in.data());
+    widen_array(kType, element(p.output_grad, first * output_size(some)), outputs, out.data());
+    widen_array(kType, element(p.input, first * image_size(some)), inputs, in.data());
     conv2d_weight_grad_f32({some, out.data(), in.data(), part.data(), biases ? part.data() + weights : nullptr});
     for (std::int64_t i = 0; i < weights + biases; ++i) sums.data()[i] += part.data()[i];
   });
-  round_into<T>(sums.data(), weights, p.weight_grad, 0);
-  if (biases) round_into<T>(sums.data() + weights, biases, p.bias_grad, 0);
+  round_array(kType, sums.data(), weights, p.weight_grad);
+  if (biases) round_array(kType, sums.data() + weights, biases, p.bias_grad);
 }
 
 }  // namespace
 
 void conv2d_f16(const Conv2dParams& p) {
-  conv2d<NarrowHalf>(p);
+  conv2d<DType::f16>(p);
 }
 void conv2d_input_grad_f16(const Conv2dInputGradParams& p) {
-  conv2d_input_grad<NarrowHalf>(p);
+  conv2d_input_grad<DType::f16>(p);
 }
 void conv2d_weight_grad_f16(const Conv2dWeightGradParams& p) {
-  conv2d_weight_grad<NarrowHalf>(p);
+  conv2d_weight_grad<DType::f16>(p);
 }
 
 void conv2d_bf16(const Conv2dParams& p) {
-  conv2d<NarrowBFloat16>(p);
+  conv2d<DType::bf16>(p);
 }
 void conv2d_input_grad_bf16(const Conv2dInputGradParams& p) {
-  conv2d_input_grad<NarrowBFloat16>(p);
+  conv2d_input_grad<DType::bf16>(p);
 }
 void conv2d_weight_grad_bf16(const Conv2dWeightGradParams& p) {
-  conv2d_weight_grad<NarrowBFloat16>(p);
+  conv2d_weight_grad<DType::bf16>(p);
 }
 
 }  // namespace core::cpu

@@ -1,5 +1,5 @@
 // Matrix products: oneDNN for f32 and, where the processor multiplies it, bf16; OpenBLAS for f64, plain loops for
-// integers.
+// integers; f16 as f32 (gemm_narrow.cpp).
 #include <cblas.h>
 #include <dnnl.h>
 
@@ -10,6 +10,7 @@
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/gemm/few_rows.h"
 #include "libcore/backend/cpu/gemm/gemm_bf16.h"
+#include "libcore/backend/cpu/gemm/gemm_narrow.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
 #include "libcore/backend/element_types.h"
@@ -52,6 +53,8 @@ bool small_products(const GemmParams& p) {
   return true;
 }
 
+}  // namespace
+
 void gemm_f32(const GemmParams& p) {
   if (small_products(p)) return;
   const ThreadLimitGuard limit(p.m * p.n * p.k <= kWorkOfOne ? 1 : num_threads());
@@ -68,6 +71,8 @@ void gemm_f32(const GemmParams& p) {
     if (status != dnnl_success) throw Error(ErrorCode::internal, "matrix product: oneDNN refused the sizes");
   }
 }
+
+namespace {
 
 void gemm_f64(const GemmParams& p) {
   apply_thread_limit();
@@ -121,7 +126,8 @@ void fill_matmul(MatmulTable& table) {
   };
   slot(DType::f32) = gemm_f32;
   slot(DType::f64) = gemm_f64;
-  if (dnnl_takes_bf16()) slot(DType::bf16) = gemm_bf16;
+  slot(DType::f16) = gemm_f16;
+  slot(DType::bf16) = dnnl_takes_bf16() ? gemm_bf16 : gemm_bf16_in_f32;
   slot(DType::i64) = gemm_integer<std::int64_t>;
   slot(DType::i32) = gemm_integer<std::int32_t>;
   slot(DType::i16) = gemm_integer<std::int16_t>;

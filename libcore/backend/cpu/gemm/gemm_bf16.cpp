@@ -6,6 +6,7 @@
 
 #include "libcore/backend/cpu/conv/onednn.h"
 #include "libcore/backend/cpu/gemm/gemm_bf16.h"
+#include "libcore/backend/cpu/gemm/gemm_narrow.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
@@ -96,6 +97,7 @@ const Product& product_of(const GemmParams& p) {
 }  // namespace
 
 void gemm_bf16(const GemmParams& p) {
+  if (in_f32_is_faster(p)) return gemm_bf16_in_f32(p);
   apply_thread_limit();
   const Product& product = product_of(p);
   std::unordered_map<int, memory> arguments{

@@ -1,0 +1,141 @@
+// Products, convolutions and recurrent layers of 16 bits: f64's results for the same numbers, rounded once.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/module/recurrent.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/recurrent.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/random.h"
+
+namespace {
+
+using core::DType;
+using core::Tensor;
+
+class NarrowLayers : public ::testing::TestWithParam<DType> {
+ protected:
+  Tensor randn(const core::Shape& sizes) const { return core::randn(sizes).to(GetParam()); }
+  static Tensor exact(const Tensor& x) { return x.detach().to(DType::f64); }
+  /// Half a unit in the last place of a rounding, and what f32 sums of `terms` numbers about 1 may be off.
+  void expect_rounded(const Tensor& got, const Tensor& wanted, double terms) const {
+    EXPECT_EQ(got.dtype(), GetParam());
+    const double unit = GetParam() == DType::f16 ? 0x1p-11 : 0x1p-8;
+    const Tensor room = wanted.abs() * (1.01 * unit) + (terms * 1e-7 + 1e-6);
+    EXPECT_TRUE(((exact(got) - wanted).abs() <= room).all().item<bool>())
+        << (exact(got) - wanted).abs().max().item<double>();
+  }
+};
+
+TEST_P(NarrowLayers, LinearOfFewAndManyRows) {
+  for (const auto& [n, k] : {std::pair{64, 64}, {300, 333}, {17, 5000}, {1031, 65}, {9, 7}}) {
+    const Tensor w = randn({n, k}), bias = randn({n});
+    for (const std::int64_t m : {1, 2, 3, 4, 7, 11, 12, 40}) {
+      const Tensor x = randn({m, k});
+      expect_rounded(core::linear(x, w, bias), core::linear(exact(x), exact(w), exact(bias)), k);
+      expect_rounded(core::matmul(x, w.t()), core::matmul(exact(x), exact(w).t()), k);
+      expect_rounded(core::matmul(x.t().contiguous().t(), w.t()), core::matmul(exact(x), exact(w).t()), k);
+    }
+  }
+}
+
+TEST_P(NarrowLayers, ProductsOfPartsAndBatches) {
+  const Tensor a = randn({20, 90}).slice(1, 3, 43), b = randn({40, 70}).slice(1, 5, 55), c = randn({20, 50});
+  expect_rounded(core::matmul(a, b), core::matmul(exact(a), exact(b)), 40);
+  expect_rounded(core::addmm(c, a, b), core::addmm(exact(c), exact(a), exact(b)), 40);
+  const Tensor many = randn({3, 6, 5, 40}).select(2, 1), others = randn({3, 40, 30});  // rows far apart
+  expect_rounded(core::bmm(many, others), core::bmm(exact(many), exact(others)), 40);
+  const Tensor turned = randn({3, 30, 40}).transpose(1, 2);
+  expect_rounded(core::bmm(many, turned), core::bmm(exact(many), exact(turned)), 40);
+}
+
+struct Layer {
+  core::Shape image, weight;
+  core::Conv2dOptions options;
+};
+
+TEST_P(NarrowLayers, ConvolutionsBothWays) {
+  const std::vector<Layer> layers{
+      {{2, 9, 33, 31}, {40, 9, 3, 3}, {.padding = 1}},
+      {{2, 40, 15, 13}, {24, 40, 1, 1}, {}},
+      {{2, 40, 15, 14}, {24, 40, 1, 1}, {.stride = 2}},
+      {{2, 40, 15, 14}, {24, 40, 1, 1}, {.stride = {3, 1}}},
+      {{2, 40, 15, 14}, {24, 40, 1, 1}, {.stride = 2, .padding = 1}},
+      {{1, 33, 20, 20}, {33, 1, 3, 3}, {.padding = 1, .groups = 33}},
+      {{3, 130, 70, 70}, {24, 130, 1, 1}, {}},  // images that are convolved one by one
+  };
+  for (const Layer& layer : layers) {
+    const Tensor x = randn(layer.image).requires_grad_(), w = (randn(layer.weight) * 0.25).detach().requires_grad_();
+    const Tensor bias = randn({layer.weight[0]}).requires_grad_();
+    const Tensor wide_x = exact(x).requires_grad_(), wide_w = exact(w).requires_grad_();
+    const Tensor wide_bias = exact(bias).requires_grad_();
+    const Tensor y = core::conv2d(x, w, bias, layer.options);
+    const Tensor wanted = core::conv2d(wide_x, wide_w, wide_bias, layer.options);
+    const double terms = static_cast<double>(w[0].numel()), pixels = static_cast<double>(y.numel());
+    expect_rounded(y, wanted.detach(), terms);
+    {
+      const core::NoGradGuard no_grad;
+      expect_rounded(core::conv2d(x, w, bias, layer.options), wanted.detach(), terms);
+    }
+    const Tensor grad = randn(y.sizes());
+    y.backward(grad);
+    wanted.backward(exact(grad));
+    expect_rounded(x.grad(), wide_x.grad(), static_cast<double>(w.numel()));
+    expect_rounded(w.grad(), wide_w.grad(), pixels);
+  }
+}
+
+/// A weight that was brought into another order is so again when it has changed.
+TEST_P(NarrowLayers, ConvolutionSeesAWeightThatChanges) {
+  const core::NoGradGuard no_grad;
+  const Tensor x = randn({2, 32, 9, 9}), w = randn({32, 32, 3, 3});
+  const Tensor first = core::conv2d(x, w, {}, {.padding = 1}).clone();
+  EXPECT_TRUE(core::conv2d(x, w, {}, {.padding = 1}).equal(first));
+  w.mul_(2);
+  EXPECT_TRUE(core::conv2d(x, w, {}, {.padding = 1}).equal(first * 2));
+  w.slice(0, 0, 16).zero_();
+  EXPECT_TRUE(core::conv2d(x, w, {}, {.padding = 1}).slice(1, 0, 16).equal(core::zeros_like(first.slice(1, 0, 16))));
+}
+
+/// Steps of a layer, which share what is made of the weights once, are those of a cell.
+TEST_P(NarrowLayers, RecurrentLayersAreTheirSteps) {
+  const Tensor x = randn({5, 12, 6}), h = randn({12, 10}), c = randn({12, 10});
+  const auto small = [&](const core::Shape& sizes) { return (randn(sizes) * 0.25).detach().requires_grad_(); };
+  for (const core::RecurrentKind kind :
+       {core::RecurrentKind::tanh, core::RecurrentKind::gru, core::RecurrentKind::lstm}) {
+    if (kind == core::RecurrentKind::lstm && GetParam() == DType::bf16) continue;  // whose states are f32
+    const std::int64_t gates = kind == core::RecurrentKind::lstm ? 40 : kind == core::RecurrentKind::gru ? 30 : 10;
+    const core::RecurrentWeights w{small({gates, 6}), small({gates, 10}), small({gates}), small({gates}), {}};
+    const Tensor layer = core::recurrent_layer(kind, x, {h, c}, w, false).output;
+    core::RecurrentState state{h, c};
+    std::vector<Tensor> steps;
+    for (std::int64_t t = 0; t < x.size(0); ++t) {
+      const Tensor input = x.select(0, t);
+      if (kind == core::RecurrentKind::lstm) state = core::lstm_cell(input, state, w);
+      if (kind == core::RecurrentKind::gru) state.h = core::gru_cell(input, state.h, w);
+      if (kind == core::RecurrentKind::tanh) state.h = core::rnn_tanh_cell(input, state.h, w);
+      steps.push_back(state.h);
+    }
+    EXPECT_TRUE(layer.equal(core::stack(steps)));
+    layer.sum().backward();
+    const Tensor together = w.w_hh.grad().clone();
+    EXPECT_EQ(together.dtype(), GetParam());
+    w.w_hh.set_grad({});
+    core::stack(steps).sum().backward();
+    // Whose sums over the steps are rounded at each of them.
+    EXPECT_TRUE(core::allclose(exact(together), exact(w.w_hh.grad()), {.rtol = 0.05, .atol = 0.05}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, NarrowLayers, ::testing::Values(DType::f16, DType::bf16),
+                         [](const auto& type) { return std::string(core::short_name(type.param)); });
+
+}  // namespace
