@@ -7,7 +7,10 @@
 // backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string_view>
 
 #include "libcore/backend/attention_params.h"
 #include "libcore/base/dtype.h"
@@ -31,13 +34,19 @@ struct Conv2dSizes {
   ImageOrder order = ImageOrder::channels_first;
 };
 
-/// output = input * weight + bias; bias may be null.
+/// keep(key, bytes, make): what make(to) wrote to so many bytes for this key (any bytes) since the weight's bytes last
+/// changed; valid until the kernel that asks returns.
+using KeepWeight = std::function<const void*(std::string_view, std::size_t, const std::function<void(void*)>&)>;
+
+/// output = input * weight + bias; bias may be null. keep: where a kernel may leave the weight in another order for its
+/// next call, or null.
 struct Conv2dParams {
   Conv2dSizes sizes;
   const void* input;
   const void* weight;
   const void* bias;
   void* output;
+  const KeepWeight* keep = nullptr;
 };
 
 /// The gradient of the input.

@@ -161,8 +161,16 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   if (out.numel() == 0 || !kernel::has_bytes(x)) return out;
   if (empty) return zeroed(out);
   const Tensor in = dense(x, s.order), w = dense(weight, s.order), b = dense(bias);
+  std::vector<blocked::Bytes> kept;
+  const KeepWeight keep = [&](std::string_view key, std::size_t bytes, const std::function<void(void*)>& make) {
+    const auto floats = static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
+    kept.push_back(packed_weights::find_or_pack(w, key, floats, make));
+    return kept.back()->data();
+  };
+  const bool may_keep = use == WeightUse::again && w.is_same(weight) && x.device().is_cpu();
   kernel::run("conv2d", x, &NnTable::conv2d,
-              Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
+              Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data(),
+                           may_keep ? &keep : nullptr});
   return out;
 }
 

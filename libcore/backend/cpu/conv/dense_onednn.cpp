@@ -2,11 +2,17 @@
 // are brought into channels-last order on the way in and out, in which oneDNN is fastest by far (285 against 182
 // GFLOP/s over the shapes of ResNet-18). It costs nothing for one channel or one pixel. Images in blocked layout:
 // blocked.cpp.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <unordered_map>
 
 #include "libcore/backend/cpu/conv/dense.h"
 #include "libcore/backend/cpu/conv/onednn.h"
 #include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/gemm/few_rows.h"
+#include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
 
@@ -14,34 +20,91 @@ using dnnl::memory;
 
 namespace {
 
+/// Calls visit(sizes of some images, bytes of the inputs before them, of the outputs) for all images of a batch. As
+/// many at once as stay in a cache when they are brought into another order: through memory that takes longer than a
+/// convolution of 1 x 1 does.
+template <class Visit>
+void for_some_images(const Conv2dSizes& s, std::int64_t element, Visit visit) {
+  constexpr std::int64_t kBytes = 2 << 20;
+  const std::int64_t input = s.in_channels * s.in_h * s.in_w * element;
+  const std::int64_t output = s.out_channels * s.out_h * s.out_w * element;
+  const std::int64_t most = std::clamp<std::int64_t>(kBytes / std::max<std::int64_t>(1, input + output), 1, s.batch);
+  const std::int64_t parts = (s.batch + most - 1) / most;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t first = s.batch * part / parts;
+    Conv2dSizes some = s;
+    some.batch = s.batch * (part + 1) / parts - first;
+    visit(some, first * input, first * output);
+  }
+}
+
+const void* behind(const void* data, std::int64_t bytes) {
+  return static_cast<const std::byte*>(data) + bytes;
+}
+void* behind(void* data, std::int64_t bytes) {
+  return static_cast<std::byte*>(data) + bytes;
+}
+
+/// A weight in a layout that a convolution wants, which may be another one for another number of images. Kept for the
+/// next call where it may be: in deep layers of few pixels bringing it into order takes a fifth of the time.
+template <Element kElement>
+class WeightAs {
+ public:
+  WeightAs(const void* data, const KeepWeight* keep) : data_(data), keep_(keep) {}
+  const memory& in(const memory::desc& wanted, const Conv2dSizes& sizes) {
+    if (!made_ || made_.get_desc() != wanted) made_ = make(wanted, plain_weight(sizes, kElement));
+    return made_;
+  }
+
+ private:
+  memory make(const memory::desc& wanted, const memory::desc& plain) const {
+    if (keep_ == nullptr || lies_as(plain, wanted)) return input_as(wanted, plain, data_, Scratch::weight);
+    const std::string_view key(reinterpret_cast<const char*>(&wanted.data), sizeof wanted.data);
+    return wrap(wanted, (*keep_)(key, wanted.get_size(), [&](void* to) {
+                  reorder(wrap(plain, data_), wrap(wanted, to));
+                  dnnl_stream().wait();
+                }));
+  }
+
+  const void* data_;
+  const KeepWeight* keep_;
+  memory made_;
+};
+
+template <Element kElement>
+constexpr std::int64_t kElementBytes = kElement == Element::f32 ? 4 : 2;
+
 template <Element kElement>
 void conv2d(const Conv2dParams& p) {
-  const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = convolution(s, ConvPass::forward, {.has_bias = p.bias != nullptr, .element = kElement});
-  const OutputAs output(conv.output, plain_output(s, kElement), p.output, Scratch::output);
-  std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, input_as(conv.image, plain_image(s, kElement), p.input, Scratch::input)},
-      {DNNL_ARG_WEIGHTS, input_as(conv.weight, plain_weight(s, kElement), p.weight, Scratch::weight)},
-      {DNNL_ARG_DST, output.written()},
-      {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}};
-  if (p.bias) arguments.emplace(DNNL_ARG_BIAS, wrap(conv.bias, p.bias));
-  conv.primitive.execute(dnnl_stream(), arguments);
-  output.finish();
+  WeightAs<kElement> weight(p.weight, p.keep);
+  for_some_images(p.sizes, kElementBytes<kElement>, [&](const Conv2dSizes& s, std::int64_t in, std::int64_t out) {
+    const Convolution& conv = convolution(s, ConvPass::forward, {.has_bias = p.bias != nullptr, .element = kElement});
+    const OutputAs output(conv.output, plain_output(s, kElement), behind(p.output, out), Scratch::output);
+    std::unordered_map<int, memory> arguments{
+        {DNNL_ARG_SRC, input_as(conv.image, plain_image(s, kElement), behind(p.input, in), Scratch::input)},
+        {DNNL_ARG_WEIGHTS, weight.in(conv.weight, s)},
+        {DNNL_ARG_DST, output.written()},
+        {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}};
+    if (p.bias) arguments.emplace(DNNL_ARG_BIAS, wrap(conv.bias, p.bias));
+    conv.primitive.execute(dnnl_stream(), arguments);
+    output.finish();
+  });
   finish_pass();
 }
 
 template <Element kElement>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
-  const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = convolution(s, ConvPass::input_grad, {.element = kElement});
-  const OutputAs image(conv.image, plain_image(s, kElement), p.input_grad, Scratch::input);
-  conv.primitive.execute(
-      dnnl_stream(),
-      {{DNNL_ARG_DIFF_DST, input_as(conv.output, plain_output(s, kElement), p.output_grad, Scratch::output)},
-       {DNNL_ARG_WEIGHTS, input_as(conv.weight, plain_weight(s, kElement), p.weight, Scratch::weight)},
-       {DNNL_ARG_DIFF_SRC, image.written()},
-       {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}});
-  image.finish();
+  WeightAs<kElement> weight(p.weight, nullptr);
+  for_some_images(p.sizes, kElementBytes<kElement>, [&](const Conv2dSizes& s, std::int64_t in, std::int64_t out) {
+    const Convolution& conv = convolution(s, ConvPass::input_grad, {.element = kElement});
+    const OutputAs image(conv.image, plain_image(s, kElement), behind(p.input_grad, in), Scratch::input);
+    conv.primitive.execute(dnnl_stream(), {{DNNL_ARG_DIFF_DST, input_as(conv.output, plain_output(s, kElement),
+                                                                        behind(p.output_grad, out), Scratch::output)},
+                                           {DNNL_ARG_WEIGHTS, weight.in(conv.weight, s)},
+                                           {DNNL_ARG_DIFF_SRC, image.written()},
+                                           {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}});
+    image.finish();
+  });
   finish_pass();
 }
 
@@ -62,6 +125,77 @@ void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   finish_pass();
 }
 
+/// Whether a convolution sees some of the pixels of its images and nothing of the others.
+bool takes_some_pixels(const Conv2dSizes& s) {
+  const bool none_outside = s.pad_top + s.pad_left + s.pad_bottom + s.pad_right == 0;
+  return s.kernel_h * s.kernel_w == 1 && s.stride_h * s.stride_w > 1 && none_outside;
+}
+/// The same on images that hold these pixels alone.
+Conv2dSizes of_those(Conv2dSizes s) {
+  s.in_h = s.out_h, s.in_w = s.out_w;
+  s.stride_h = s.stride_w = 1;
+  return s;
+}
+/// Calls visit(a pixel's place in the images, its place among those alone, pixels of a row of these).
+template <class Visit>
+void for_each_row(const Conv2dSizes& s, Visit visit) {
+  constexpr std::int64_t kGrain = 8192;  // pixels
+  const std::int64_t rows = s.batch * s.in_channels * s.out_h;
+  parallel_for(rows, 1 + kGrain / s.out_w, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      visit((row / s.out_h * s.in_h + row % s.out_h * s.stride_h) * s.in_w, row * s.out_w);
+    }
+  });
+}
+
+using Word = std::uint16_t;  // of 16 bits
+
+/// The pixels that such a convolution sees.
+class SomePixels {
+ public:
+  SomePixels(const Conv2dSizes& s, const void* images) : memory_(count(s)) {
+    const auto* from = static_cast<const Word*>(images);
+    for_each_row(s, [&](std::int64_t there, std::int64_t here) {
+      for (std::int64_t i = 0; i < s.out_w; ++i) data()[here + i] = from[there + i * s.stride_w];
+    });
+  }
+  explicit SomePixels(const Conv2dSizes& s) : memory_(count(s)) {}
+  /// Into images whose other pixels are 0.
+  void spread(const Conv2dSizes& s, void* images) const {
+    auto* to = static_cast<Word*>(images);
+    std::fill_n(to, s.batch * s.in_channels * s.in_h * s.in_w, Word{0});
+    for_each_row(s, [&](std::int64_t there, std::int64_t here) {
+      for (std::int64_t i = 0; i < s.out_w; ++i) to[there + i * s.stride_w] = data()[here + i];
+    });
+  }
+  Word* data() const { return reinterpret_cast<Word*>(memory_.data()); }
+
+ private:
+  static std::int64_t count(const Conv2dSizes& s) {  // of floats
+    return (s.batch * s.in_channels * s.out_h * s.out_w + 1) / 2;
+  }
+  CallMemory memory_;
+};
+
+void conv2d_by_bf16(const Conv2dParams& p) {
+  if (!takes_some_pixels(p.sizes)) return conv2d<Element::bf16>(p);
+  const SomePixels pixels(p.sizes, p.input);
+  Conv2dParams some = p;
+  some.sizes = of_those(p.sizes), some.input = pixels.data();
+  conv2d<Element::bf16>(some);
+}
+void conv2d_input_grad_by_bf16(const Conv2dInputGradParams& p) {
+  if (!takes_some_pixels(p.sizes)) return conv2d_input_grad<Element::bf16>(p);
+  const SomePixels pixels(p.sizes);
+  conv2d_input_grad<Element::bf16>({of_those(p.sizes), p.output_grad, p.weight, pixels.data()});
+  pixels.spread(p.sizes, p.input_grad);
+}
+void conv2d_weight_grad_by_bf16(const Conv2dWeightGradParams& p) {
+  if (!takes_some_pixels(p.sizes)) return conv2d_weight_grad<Element::bf16>(p);
+  const SomePixels pixels(p.sizes, p.input);
+  conv2d_weight_grad<Element::bf16>({of_those(p.sizes), p.output_grad, pixels.data(), p.weight_grad, p.bias_grad});
+}
+
 struct ConvKernels {
   void (*forward)(const Conv2dParams&);
   void (*input_grad)(const Conv2dInputGradParams&);
@@ -74,9 +208,6 @@ void set(NnTable& table, DType dtype, const ConvKernels& kernels) {
   table.conv2d_input_grad[slot] = kernels.input_grad;
   table.conv2d_weight_grad[slot] = kernels.weight_grad;
 }
-
-template <Element kElement>
-constexpr ConvKernels kByOnednn{conv2d<kElement>, conv2d_input_grad<kElement>, conv2d_weight_grad<kElement>};
 
 }  // namespace
 
@@ -91,11 +222,11 @@ void conv2d_weight_grad_f32(const Conv2dWeightGradParams& p) {
 }
 
 void fill_dense_convolutions(NnTable& table) {
-  set(table, DType::f32, kByOnednn<Element::f32>);
+  set(table, DType::f32, {conv2d_f32, conv2d_input_grad_f32, conv2d_weight_grad_f32});
   set(table, DType::f64, {conv2d_f64, conv2d_input_grad_f64, conv2d_weight_grad_f64});
   set(table, DType::f16, {conv2d_f16, conv2d_input_grad_f16, conv2d_weight_grad_f16});
   set(table, DType::bf16,
-      dnnl_takes_bf16() ? kByOnednn<Element::bf16>
+      dnnl_takes_bf16() ? ConvKernels{conv2d_by_bf16, conv2d_input_grad_by_bf16, conv2d_weight_grad_by_bf16}
                         : ConvKernels{conv2d_bf16, conv2d_input_grad_bf16, conv2d_weight_grad_bf16});
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "libcore/backend/cpu/conv/turn_narrow.h"
 #include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
@@ -217,7 +218,38 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
   }
 }
 
+namespace {
+
+/// Turns images of bf16 from planes to pixels or back; false where these are not such images, or where it is no gain.
+bool turn_images([[maybe_unused]] const memory& from, [[maybe_unused]] const memory& to) {
+#if defined(__x86_64__)
+  const memory::desc was = from.get_desc(), wanted = to.get_desc();
+  const Dims dims = was.dims();
+  constexpr std::int64_t kFewestChannels = 8;  // of the 32 that are turned at once
+  if (isa() != Isa::avx512 || was.data_type() != Element::bf16 || dims.size() != 4 || dims[1] < kFewestChannels) {
+    return false;
+  }
+  const memory::desc planes(dims, Element::bf16, Tag::nchw), pixels(dims, Element::bf16, Tag::nhwc);
+  const auto* source = static_cast<const std::uint16_t*>(from.get_data_handle());
+  auto* target = static_cast<std::uint16_t*>(to.get_data_handle());
+  const std::int64_t plane = dims[2] * dims[3];
+  if (lies_as(was, planes) && lies_as(wanted, pixels)) {
+    avx512::turn_narrow({source, target, dims[0], dims[1], plane});
+  } else if (lies_as(was, pixels) && lies_as(wanted, planes)) {
+    avx512::turn_narrow({source, target, dims[0], plane, dims[1]});
+  } else {
+    return false;
+  }
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
 void reorder(const memory& from, const memory& to) {
+  if (turn_images(from, to)) return;
   dnnl::reorder(from, to).execute(dnnl_stream(), const_cast<memory&>(from), const_cast<memory&>(to));
 }
 
