@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
@@ -29,24 +30,30 @@
 namespace core {
 namespace {
 
+/// What a step gets from a state: in the state's type, also where the weight was widened (for_steps).
+Tensor from_state(const Tensor& h, const Tensor& weight, const Tensor& bias = {}) {
+  if (h.dtype() == weight.dtype()) return linear(h, weight, bias);
+  return linear(h.to(weight.dtype()), weight, bias).to(h.dtype());
+}
+
 Tensor rnn_step(RecurrentKind kind, const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
-  const Tensor sums = from_input + linear(h, w.w_hh, w.b_hh);
+  const Tensor sums = from_input + from_state(h, w.w_hh, w.b_hh);
   return kind == RecurrentKind::relu ? relu(sums) : tanh(sums);
 }
 
 Tensor gru_step(const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
-  const std::vector<Tensor> x = from_input.chunk(3, -1), s = linear(h, w.w_hh, w.b_hh).chunk(3, -1);
+  const std::vector<Tensor> x = from_input.chunk(3, -1), s = from_state(h, w.w_hh, w.b_hh).chunk(3, -1);
   const Tensor reset = sigmoid(x[0] + s[0]), update = sigmoid(x[1] + s[1]);
   const Tensor fresh = tanh(x[2] + s[2] * reset);
   return (h - fresh) * update + fresh;
 }
 
 RecurrentState lstm_step(const Tensor& from_input, const RecurrentState& state, const RecurrentWeights& w) {
-  const std::vector<Tensor> gates = (from_input + linear(state.h, w.w_hh, w.b_hh)).chunk(4, -1);
+  const std::vector<Tensor> gates = (from_input + from_state(state.h, w.w_hh, w.b_hh)).chunk(4, -1);
   RecurrentState next;
   next.c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
   next.h = sigmoid(gates[3]) * tanh(next.c);
-  if (w.w_hr.defined()) next.h = linear(next.h, w.w_hr);
+  if (w.w_hr.defined()) next.h = from_state(next.h, w.w_hr);
   return next;
 }
 
@@ -57,8 +64,22 @@ RecurrentState step(RecurrentKind kind, const Tensor& from_input, const Recurren
   return {rnn_step(kind, from_input, state.h, w)};
 }
 
-RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
+/// The weights that each step takes: those of f16, which the host multiplies as f32, widened once for all steps. Sums
+/// are rounded as before; gradients are added up over the steps in f32 and rounded once. Few rows without a gradient
+/// take the weights as they are, which are read at each step and are half as many bytes so.
+RecurrentWeights for_steps(const Tensor& x, const RecurrentWeights& w) {
+  constexpr std::int64_t kFewRows = 11, kManyWeights = 1 << 16;
+  const bool all_f16 = x.dtype() == DType::f16 && w.w_hh.dtype() == DType::f16;
+  if (!all_f16 || !x.device().is_cpu() || x.size(0) < 2 || is_autocast_enabled("cpu")) return w;
+  const bool keeps_history = is_grad_enabled() && (w.w_hh.requires_grad() || x.requires_grad());
+  if (!keeps_history && x.size(1) <= kFewRows && w.w_hh.numel() >= kManyWeights) return w;
+  const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::f32) : t; };
+  return {w.w_ih, wide(w.w_hh), w.b_ih, wide(w.b_hh), wide(w.w_hr)};
+}
+
+RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& weights,
                    bool reverse) {
+  const RecurrentWeights w = for_steps(x, weights);
   std::vector<Tensor> inputs = linear(x, w.w_ih, w.b_ih).unbind(0), outputs;
   if (reverse) std::reverse(inputs.begin(), inputs.end());
   RecurrentState state = start;
