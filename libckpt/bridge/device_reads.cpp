@@ -118,11 +118,12 @@ class FreshMemory {
  public:
   template <class Fill>
   void fill(MutableBytes bytes, const Fill& fill) {
+    if (bytes.size() < kWorthTiming) return fill();  // to ask for the time is a call of the system
     if (is_slow_) use_small_pages(bytes);
     const double begin = processor_seconds();
     fill();
     const double seconds = processor_seconds() - begin;
-    if (bytes.size() >= kWorthTiming && seconds * kSlow > static_cast<double>(bytes.size())) is_slow_ = true;
+    if (seconds * kSlow > static_cast<double>(bytes.size())) is_slow_ = true;
   }
 
  private:

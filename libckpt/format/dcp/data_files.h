@@ -1,6 +1,6 @@
 #pragma once
-// The files of a distributed checkpoint: opened once each, ranges of them by name. Thread safety: one owner; the
-// sources may be read from many threads. Use: DcpFiles files(folder, options); SourcePtr bytes =
+// The files of a distributed checkpoint: opened once each, ranges of them by name. Thread safety: range() and its
+// sources from many threads; the rest has one owner. Use: DcpFiles files(folder, options); SourcePtr bytes =
 // files.range(place);
 
 #include <filesystem>
@@ -27,8 +27,6 @@ class DcpFiles {
   const std::map<std::string, SourcePtr>& opened() const { return files_; }
   /// Whether they lie on another machine.
   bool are_far() const { return is_remote_name(folder_); }
-  /// Held by who calls range() once the checkpoint is open.
-  std::mutex& opening() { return opening_; }
   /// Of the save that wrote the folder; without parts where it wrote no list of them.
   const PartsFile& parts() const { return parts_; }
   /// Whether pieces are opened when they are read: what lies far away, and what is known to be there.
@@ -44,10 +42,11 @@ class DcpFiles {
  private:
   void read_parts(const std::string& save_id);
   SourcePtr open(const std::string& name) const;
+  SourcePtr opened_file(const std::string& name);
 
   std::filesystem::path folder_;
   OpenOptions options_;  ///< without a report, which may go before this
-  std::mutex opening_;
+  std::mutex opening_;   ///< of files_
   std::map<std::string, SourcePtr> files_;
   PartsFile parts_;
 };

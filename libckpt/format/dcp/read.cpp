@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "libckpt/budget.h"
 #include "libckpt/format/corrupt.h"
@@ -25,44 +27,67 @@ Value read_archive(const SourcePtr& bytes, const OpenOptions& options) {
   return read_object(archive, read_object_pickle(archive, options), options);
 }
 
-/// A small archive, which is read at once when it is opened: its directory and its records would be ten reads of a few
-/// bytes each. What is held goes when it is open.
-class HeldArchive final : public ByteSource {
- public:
-  explicit HeldArchive(SourcePtr whole) : whole_(std::move(whole)), held_(read_all(*whole_)) {}
-  std::uint64_t size() const override { return whole_->size(); }
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    bool inside = offset <= held_.size() && out.size() <= held_.size() - offset;
-    if (!inside) return whole_->read(offset, out);
-    std::copy_n(held_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
-  }
-  std::optional<FileRange> file_range() const override { return whole_->file_range(); }
-  void require_unchanged() const override { whole_->require_unchanged(); }
-  void visit_checked(const CheckedVisitor& see) const override { whole_->visit_checked(see); }
-  /// REQUIRES: nothing reads it meanwhile.
-  void let_go() { held_ = core::ByteVector(); }
-
- private:
-  SourcePtr whole_;
-  core::ByteVector held_;
+/// When what is held of a small archive goes.
+enum class Hold {
+  until_open,
+  until_read,  ///< once more: it is opened for who reads it next
 };
 
-Value read_small_archive(SourcePtr bytes, const OpenOptions& options) {
+/// A small archive, which is read at once when it is opened: its directory and its records would be ten reads of a few
+/// bytes each.
+class HeldArchive final : public ByteSource {
+ public:
+  explicit HeldArchive(SourcePtr whole)
+      : whole_(std::move(whole)), held_(std::make_shared<const core::ByteVector>(read_all(*whole_))) {}
+  std::uint64_t size() const override { return whole_->size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    const std::shared_ptr<const core::ByteVector> held = out.empty() ? nullptr : held_for_read();
+    bool inside = held != nullptr && offset <= held->size() && out.size() <= held->size() - offset;
+    if (!inside) return whole_->read(offset, out);
+    std::copy_n(held->begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  }
+  std::optional<FileRange> file_range() const override { return whole_->file_range(); }
+  /// What is held was so when it was read.
+  void require_unchanged() const override {
+    if (is_opening_) return;
+    whole_->require_unchanged();
+  }
+  void visit_checked(const CheckedVisitor& see) const override { whole_->visit_checked(see); }
+  /// REQUIRES: nothing reads it meanwhile.
+  void opened(Hold hold) {
+    is_opening_ = false;
+    if (hold == Hold::until_open) held_ = nullptr;
+  }
+
+ private:
+  std::shared_ptr<const core::ByteVector> held_for_read() const {
+    std::lock_guard lock(mutex_);
+    return is_opening_ ? held_ : std::exchange(held_, nullptr);
+  }
+
+  SourcePtr whole_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const core::ByteVector> held_;
+  bool is_opening_ = true;  ///< by the one thread that knows of it
+};
+
+Value read_small_archive(SourcePtr bytes, const OpenOptions& options, Hold hold) {
   auto held = std::make_shared<HeldArchive>(std::move(bytes));
   Value value = read_archive(held, options);
-  held->let_go();
+  held->opened(hold);
   return value;
 }
 
 /// The bytes of one chunk, which is an archive with one tensor.
-SourcePtr open_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files, const OpenOptions& options) {
+SourcePtr open_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files, const OpenOptions& options,
+                     Hold hold) {
   std::string where = "the chunk at " + core::to_list(chunk.offsets);
   return core::with_context(where, [&] {
     if (!chunk.place) corrupt("the metadata do not say where it lies");
     constexpr std::uint64_t kSmall = 64 << 10;
     SourcePtr bytes = files.range(*chunk.place);
     bool is_small = bytes->size() <= kSmall && !files.are_far();
-    Value value = is_small ? read_small_archive(std::move(bytes), options) : read_archive(bytes, options);
+    Value value = is_small ? read_small_archive(std::move(bytes), options, hold) : read_archive(bytes, options);
     if (!value.is(Value::Kind::tensor)) corrupt("it has no tensor");
     const Entry& entry = value.as_entry();
     if (entry.dtype != item.dtype || entry.shape != chunk.sizes || entry.bytes == nullptr) {
@@ -85,8 +110,8 @@ SourcePtr chunk_when_read(const DcpItem& item, const DcpChunk& chunk, const std:
   OpenOptions later = options;
   later.report = nullptr;
   return opened_when_read(*bytes, [known = std::move(known), chunk, files, later] {
-    std::lock_guard lock(files->opening());
-    return core::with_context(quote(known.name), [&] { return open_chunk(known, chunk, *files, later); });
+    return core::with_context(quote(known.name),
+                              [&] { return open_chunk(known, chunk, *files, later, Hold::until_read); });
   });
 }
 
@@ -96,8 +121,8 @@ std::vector<SourceChunk> open_chunks(const DcpItem& item, const std::shared_ptr<
   for (const DcpChunk& chunk : item.chunks) {
     bool has_none = !chunk.place && core::try_numel(chunk.sizes.span()).value_or(1) == 0;
     if (has_none) continue;
-    SourcePtr bytes =
-        files->opens_late() ? chunk_when_read(item, chunk, files, options) : open_chunk(item, chunk, *files, options);
+    SourcePtr bytes = files->opens_late() ? chunk_when_read(item, chunk, files, options)
+                                          : open_chunk(item, chunk, *files, options, Hold::until_open);
     chunks.push_back({{chunk.offsets, chunk.sizes}, std::move(bytes)});
   }
   return chunks;
@@ -201,9 +226,15 @@ SourcePtr DcpFiles::open(const std::string& name) const {
   corrupt("the file " + quote(name) + " is a part of another save than the metadata");
 }
 
+SourcePtr DcpFiles::opened_file(const std::string& name) {
+  std::lock_guard lock(opening_);
+  SourcePtr& file = files_[name];
+  if (file == nullptr) file = open(name);
+  return file;
+}
+
 SourcePtr DcpFiles::range(const DcpPlace& place) {
-  SourcePtr& file = files_[place.file];
-  if (file == nullptr) file = open(place.file);
+  const SourcePtr file = opened_file(place.file);
   if (place.offset > file->size() || place.length > file->size() - place.offset) {
     corrupt("the file " + quote(place.file) + " is cut off: it has " + core::format_count(file->size()) +
             " bytes where " + core::format_count(place.length) + " are expected at byte " +
