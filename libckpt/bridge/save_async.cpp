@@ -91,13 +91,15 @@ class Saver {
     finish_with_main_thread();
     const std::lock_guard turn(mutex_);
     join();
-    Snapshot snapshot(options.snapshot);
+    if (!options.keep_copies) kept_.reset();
+    if (options.keep_copies && kept_ == nullptr) kept_ = std::make_shared<SnapshotMemory>();
+    Snapshot snapshot(options.snapshot, kept_);
     auto checkpoint = std::make_unique<Checkpoint>(take(snapshot));
     snapshot.finish();
     auto state = std::make_shared<PendingSave::State>();
     state->path = path;
     // The thread refers to the state, which stays here until the thread is joined.
-    auto work = [state = state.get(), checkpoint = std::move(checkpoint), save = options.save]() mutable {
+    auto work = [state = state.get(), checkpoint = std::move(checkpoint), save = options.save, kept = kept_]() mutable {
       std::exception_ptr error;
       try {
         ckpt::save(*checkpoint, state->path, save);
@@ -105,6 +107,7 @@ class Saver {
         error = std::current_exception();
       }
       checkpoint.reset();  // the memory is free when the save is said to be done
+      if (kept != nullptr) kept->rest();
       state->finish(std::move(error));
     };
     auto shared = std::make_shared<decltype(work)>(std::move(work));
@@ -134,6 +137,7 @@ class Saver {
   std::mutex mutex_;
   std::thread thread_;
   std::shared_ptr<PendingSave::State> running_;
+  std::shared_ptr<SnapshotMemory> kept_;
 };
 
 PendingSave detail::start_save(const std::function<Checkpoint(Snapshot&)>& take, const std::filesystem::path& path,

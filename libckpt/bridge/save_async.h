@@ -24,6 +24,9 @@ struct AsyncSaveOptions {
   /// `report` has to live until the save is done, and `progress` is called by the thread that writes.
   SaveOptions save = {};
   SnapshotPlace snapshot = SnapshotPlace::automatic;
+  /// The host memory of the copy stays for the next save, whose call then takes a fraction of the time. Between two
+  /// saves the system may have it back whenever it runs short (MADV_FREE). False gives it back with every save.
+  bool keep_copies = true;
 };
 
 /// A save that may still be under way. Copies stand for the same save; a default one for one that is done.

@@ -1,5 +1,7 @@
 #include "libckpt/bridge/detail/storage_source.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -8,9 +10,11 @@
 #include "libckpt/io/parallel_io.h"
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/shared_block.h"
 #include "libcore/backend/threads.h"
 #include "libcore/backend/transfer_ring.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/pinned.h"
 
@@ -90,26 +94,67 @@ bool is_opaque(const core::Backend& backend) {
   return !backend.is_host_memory();
 }
 
+struct Mapped {
+  void* data;
+  std::size_t bytes;
+  static void release(void* self) {
+    const std::unique_ptr<Mapped> mapped(static_cast<Mapped*>(self));
+    ::munmap(mapped->data, mapped->bytes);
+  }
+};
+
+/// Memory from the system itself, which gets it back at once. It is asked for no huge pages: a guest may have given the
+/// free ones back to its host, and then they take several times as long as small ones.
+core::Storage mapped_block(std::size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    throw core::Error(core::ErrorCode::device, "cpu: out of memory: tried to allocate " + core::format_size(bytes) +
+                                                   " for the copy of what is saved in the background");
+  }
+  return core::Storage::borrow(data, bytes, core::Device(), Mapped::release, new Mapped{data, bytes});
+}
+
 }  // namespace
+
+/// A part of the memory of a snapshot, which it gets when all of them are known.
+class HostCopy final : public ByteSource {
+ public:
+  explicit HostCopy(std::size_t bytes) : size_(bytes) {}
+  void place(core::Storage block, std::size_t at) {
+    data_ = static_cast<std::byte*>(block.data()) + at;
+    block_ = std::move(block);
+  }
+  MutableBytes bytes() { return {data_, size_}; }
+
+  std::uint64_t size() const override { return size_; }
+  Bytes memory() const override { return {data_, size_}; }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    require_inside(size_, offset, out.size());
+    if (!out.empty()) std::memcpy(out.data(), data_ + offset, out.size());
+  }
+  void require_unchanged() const override {}
+
+ private:
+  std::size_t size_;
+  std::byte* data_ = nullptr;
+  core::Storage block_;
+};
 
 SourcePtr live_source(core::Storage storage) {
   if (is_opaque(storage->backend())) return std::make_shared<DeviceMemory>(std::move(storage));
   return std::make_shared<HostMemory>(std::move(storage));
 }
 
-void SnapshotMemory::begin() {
-  for (core::Storage& storage : std::exchange(taken_, {})) {
-    const std::size_t bytes = storage.nbytes();
-    free_.emplace(bytes, std::move(storage));
-  }
+core::Storage SnapshotMemory::take(std::size_t bytes) {
+  const bool fits = block_.defined() && block_.nbytes() >= bytes && block_.nbytes() / 2 <= bytes;
+  if (fits) return block_;
+  block_ = core::Storage();  // before there is another
+  block_ = mapped_block(bytes);
+  return block_;
 }
 
-core::Storage SnapshotMemory::take(std::size_t bytes, core::Backend& backend) {
-  auto found = free_.find(bytes);
-  core::Storage storage = found != free_.end() ? found->second : core::Storage::allocate(bytes, backend);
-  if (found != free_.end()) free_.erase(found);
-  taken_.push_back(storage);
-  return storage;
+void SnapshotMemory::rest() const {
+  if (block_.defined()) ::madvise(block_.data(), block_.nbytes(), MADV_FREE);  // a wish
 }
 
 SourcePtr Snapshot::of(const core::Storage& storage) {
@@ -125,11 +170,9 @@ SourcePtr Snapshot::copy_of(const core::Storage& storage) {
   core::Backend& backend = storage->backend();
   if (storage.nbytes() == 0) return memory_source({});
   if (!is_opaque(backend)) {
-    core::Storage copy = memory_ != nullptr ? memory_->take(storage.nbytes(), backend)
-                                            : core::Storage::allocate(storage.nbytes(), backend);
-    copies_.push_back(
-        {static_cast<std::byte*>(copy.data()), static_cast<const std::byte*>(storage.data()), storage.nbytes()});
-    return std::make_shared<HostMemory>(std::move(copy));
+    auto copy = std::make_shared<HostCopy>(storage.nbytes());
+    copies_.emplace_back(copy, static_cast<const std::byte*>(storage.data()));
+    return copy;
   }
   std::shared_ptr<Copied>& copied = on_devices_[backend.device().index()];
   if (copied == nullptr) copied = std::make_shared<Copied>();
@@ -152,10 +195,10 @@ SourcePtr Snapshot::on_host(const core::Storage& storage, std::shared_ptr<const 
 }
 
 /// All at once, in pieces of which each thread takes the next: one that is held up holds up none of the others.
-void Snapshot::copy_on_host() {
+void Snapshot::copy_on_host(const std::vector<Copy>& copies) {
   constexpr std::size_t kPiece = std::size_t{4} << 20;
   std::vector<Copy> pieces;
-  for (const Copy& copy : std::exchange(copies_, {})) {
+  for (const Copy& copy : copies) {
     for (std::size_t at = 0; at < copy.bytes; at += kPiece) {
       pieces.push_back({copy.to + at, copy.from + at, std::min(kPiece, copy.bytes - at)});
     }
@@ -165,11 +208,26 @@ void Snapshot::copy_on_host() {
                [&](std::size_t i) { std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes); });
 }
 
-void Snapshot::finish() {
-  if (memory_ != nullptr) memory_->finish();
-  copy_on_host();
+void Snapshot::finish_on_devices() {
   for (auto& [index, copied] : on_devices_) {
     copied->event.record(core::cuda::current_stream(core::Device(core::DeviceType::cuda, index)));
+  }
+}
+
+void Snapshot::finish_on_host() {
+  const auto made = std::exchange(copies_, {});
+  std::size_t total = 0;
+  for (const auto& [copy, from] : made) total += core::SharedBlock::rounded(copy->bytes().size());
+  if (total > 0) {
+    const core::Storage block = memory_ != nullptr ? memory_->take(total) : mapped_block(total);
+    std::vector<Copy> copies;
+    std::size_t at = 0;
+    for (const auto& [copy, from] : made) {
+      copy->place(block, at);
+      copies.push_back({copy->bytes().data(), from, copy->bytes().size()});
+      at += core::SharedBlock::rounded(copy->bytes().size());
+    }
+    copy_on_host(copies);
   }
   seen_.clear();
   sources_.clear();

@@ -28,9 +28,16 @@ struct SaveOptions {
   Pieces pieces = {};                   ///< where the tensors lie of which this rank has a part
   unsigned threads = 0;                 ///< of this rank, for writing
   Io io = Io::automatic;
-  /// Of saves in the background: the memory of the copies stays for the next one, whose call then takes as long as a
-  /// copy, a fraction of what the system needs to give out new memory.
-  bool keep_copies = false;
+  /// Of saves in the background: the host memory of the copies, one block, stays for the next save, whose call then
+  /// takes as long as a copy, a fraction of what the system needs to give out new memory. Between two saves the system
+  /// may have it back whenever it runs short (MADV_FREE), so it is never memory that others lack. False gives it back
+  /// with every save.
+  bool keep_copies = true;
+  /// Of saves in the background: tensors of the host are copied by the thread that writes, and the call returns at
+  /// once. REQUIRES: no tensor of them is changed before PendingSave::wait_copied() has returned, called before
+  /// optimizer.step(); a forward in training mode changes the buffers of norms. Of devices the copies are in the stream
+  /// already when the call returns.
+  bool copy_in_background = false;
 };
 
 /// What a save did, the same on every rank.

@@ -6,6 +6,7 @@
 
 #include "libckpt/bridge/detail/storage_source.h"
 #include "libckpt/bridge/tensor_entry.h"
+#include "libckpt/dist/agreement.h"
 #include "libcore/base/error.h"
 #include "libcore/dist/init.h"
 
@@ -13,6 +14,7 @@ namespace ckpt::dist {
 
 struct PendingSave::State {
   std::shared_future<SaveFacts> facts;
+  std::shared_future<void> copied;
   std::thread thread;
 
   ~State() {
@@ -24,9 +26,66 @@ SaveFacts PendingSave::wait() const {
   return state_ == nullptr ? SaveFacts() : state_->facts.get();
 }
 
+void PendingSave::wait_copied() const {
+  if (state_ != nullptr) state_->copied.wait();
+}
+
 bool PendingSave::done() const {
   return state_ == nullptr || state_->facts.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
+
+namespace {
+
+/// What the thread of one save does, and keeps until it has.
+class Work {
+ public:
+  Work(std::unique_ptr<Snapshot> snapshot, std::shared_ptr<SnapshotMemory> memory, Value tree,
+       const std::filesystem::path& path, const SaveOptions& options)
+      : snapshot_(std::move(snapshot)),
+        memory_(std::move(memory)),
+        tree_(std::move(tree)),
+        ranks_(ranks_of(options.group)),
+        path_(path),
+        options_(options) {}
+
+  std::future<void> copied() { return copied_.get_future(); }
+
+  /// Once; the outcome is for the other ranks to hear of.
+  void copy() {
+    if (snapshot_ == nullptr) return;
+    outcome_ = outcome_of([&]() -> std::string {
+      snapshot_->finish_on_host();
+      return "";
+    });
+    snapshot_ = nullptr;
+    copied_.set_value();
+  }
+
+  SaveFacts save() {
+    copy();
+    core::with_context(path_.string(), [&] { agree(*ranks_, outcome_); });
+    SaveFacts facts = save_by(*ranks_, tree_, path_, options_);
+    return facts;
+  }
+
+  /// The memory is free when the save is said to be done.
+  void let_go() {
+    tree_ = Value();
+    if (memory_ != nullptr) memory_->rest();
+  }
+
+ private:
+  std::unique_ptr<Snapshot> snapshot_;
+  std::shared_ptr<SnapshotMemory> memory_;
+  Value tree_;
+  std::unique_ptr<Ranks> ranks_;
+  std::filesystem::path path_;
+  SaveOptions options_;
+  std::string outcome_;
+  std::promise<void> copied_;
+};
+
+}  // namespace
 
 PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::filesystem::path& path,
                        const SaveOptions& options) {
@@ -41,22 +100,26 @@ PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::f
   if (before.valid()) before.wait();
   if (!options.keep_copies) kept.reset();
   if (options.keep_copies && kept == nullptr) kept = std::make_shared<SnapshotMemory>();
-  Snapshot snapshot(SnapshotPlace::automatic, kept);
-  auto tree = std::make_shared<Value>(take(snapshot));
-  snapshot.finish();
-  std::shared_ptr<Ranks> ranks = ranks_of(options.group);
-  std::packaged_task<SaveFacts()> work([tree, ranks, path, options]() mutable {
-    SaveFacts facts = save_by(*ranks, *tree, path, options);
-    tree.reset();  // the memory is free when the save is said to be done
-    return facts;
-  });
+  auto snapshot = std::make_unique<Snapshot>(SnapshotPlace::automatic, kept);
+  Value tree = take(*snapshot);
+  snapshot->finish_on_devices();
+  auto work = std::make_shared<Work>(std::move(snapshot), kept, std::move(tree), path, options);
   PendingSave save;
   save.state_ = std::make_shared<PendingSave::State>();
-  save.state_->facts = work.get_future().share();
+  save.state_->copied = work->copied().share();
+  if (!options.copy_in_background) work->copy();
+  std::packaged_task<SaveFacts()> task([work] {
+    struct LetGo {
+      Work& work;
+      ~LetGo() { work.let_go(); }
+    } at_end{*work};
+    return work->save();
+  });
+  save.state_->facts = task.get_future().share();
   std::promise<void> ended;
   before = ended.get_future().share();
-  save.state_->thread = std::thread([work = std::move(work), ended = std::move(ended)]() mutable {
-    work();
+  save.state_->thread = std::thread([task = std::move(task), ended = std::move(ended)]() mutable {
+    task();
     ended.set_value();
   });
   return save;

@@ -1,7 +1,9 @@
 #pragma once
-// Saves of many ranks in the background: the call returns when the tensors are copied, and a thread writes and agrees
-// with those of the other ranks, on a group that nothing else uses meanwhile. One save at a time: the next one waits
-// for it. Thread safety: as save.h. Use: core::distributed::Group own = core::distributed::new_group();
+// Saves of many ranks in the background: the call returns when the tensors are copied, or at once with
+// .copy_in_background, and a thread writes and agrees with those of the other ranks, on a group that nothing else uses
+// meanwhile. One save at a time: the next one waits for it, so there is never more than one copy, whose memory stays
+// for the next one (.keep_copies). Thread safety: as save.h. Use: core::distributed::Group own =
+// core::distributed::new_group();
 // ckpt::dist::PendingSave save = ckpt::dist::save_async(state, "run/step-100.dcp", {.group = own}); train();
 // save.wait();
 
@@ -16,8 +18,10 @@ namespace ckpt::dist {
 class PendingSave {
  public:
   PendingSave() = default;
-  /// Errors: those of save(), each time.
+  /// Errors: those of save(), each time; also a rank's that had no memory for the copy.
   SaveFacts wait() const;
+  /// Returns when the tensors are copied, or cannot be, and may be changed: PyTorch's staging_completion.
+  void wait_copied() const;
   bool done() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "libckpt/io/byte_source.h"
@@ -27,34 +28,41 @@ enum class SnapshotPlace {
   host,       ///< in pinned host memory: no device memory, but the device copies over the bus before it goes on
 };
 
-/// Host memory of copies that one snapshot after the other takes: the system gives memory out slowly, most of the time
-/// that a snapshot takes. Thread safety: one snapshot at a time. REQUIRES: nothing reads the sources of the one before.
+/// Host memory of the copies that one snapshot after the other takes: the system gives memory out slowly, most of the
+/// time that a snapshot takes. At most one block is kept, the one of the last snapshot. Thread safety: one snapshot at
+/// a time. REQUIRES: nothing reads the sources of the one before.
 class SnapshotMemory {
  public:
-  /// As much as before is there again.
-  void begin();
-  core::Storage take(std::size_t bytes, core::Backend& backend);
-  /// Gives back to the system what was not taken.
-  void finish() { free_.clear(); }
+  /// A block of at least `bytes`: the one of before, unless it is too small or more than twice as large. Errors: out of
+  /// memory.
+  core::Storage take(std::size_t bytes);
+  /// Nothing reads the block until it is taken again. The system may have its pages back whenever it needs some; those
+  /// that it leaves are there at once.
+  void rest() const;
 
  private:
-  std::multimap<std::size_t, core::Storage> free_;
-  std::vector<core::Storage> taken_;
+  core::Storage block_;
 };
+
+class HostCopy;
 
 class Snapshot {
  public:
   explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic, std::shared_ptr<SnapshotMemory> memory = nullptr)
-      : place_(place), memory_(std::move(memory)) {
-    if (memory_ != nullptr) memory_->begin();
-  }
+      : place_(place), memory_(std::move(memory)) {}
 
   /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied by finish(); on
   /// devices the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
   SourcePtr of(const core::Storage& storage);
   /// No more will be copied; what was asked for is. REQUIRES: called before a source is read, with the current streams
-  /// as they were.
-  void finish();
+  /// as they were. Errors: out of memory.
+  void finish() {
+    finish_on_devices();
+    finish_on_host();
+  }
+  /// The two halves of finish(). The second, which takes the time, may be done by another thread.
+  void finish_on_devices();
+  void finish_on_host();
 
   /// When the copies of one device are done.
   struct Copied {
@@ -68,13 +76,13 @@ class Snapshot {
     std::size_t bytes;
   };
   SourcePtr copy_of(const core::Storage& storage);
-  void copy_on_host();
+  void copy_on_host(const std::vector<Copy>& copies);
   SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
 
   SnapshotPlace place_;
   std::shared_ptr<SnapshotMemory> memory_;
   std::unordered_map<const void*, SourcePtr> sources_;
-  std::vector<Copy> copies_;                           // within the host's memory, not made yet
+  std::vector<std::pair<std::shared_ptr<HostCopy>, const std::byte*>> copies_;  // within the host, not made yet
   std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again
   std::map<int, std::shared_ptr<Copied>> on_devices_;  // by the device's index
 };

@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <future>
+#include <sstream>
 #include <thread>
 
 #include "libcore/backend/cuda_graph.h"
@@ -138,6 +141,72 @@ TEST_P(SaveAsync, KeepsATrainingState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, SaveAsync, testing::Values(".ckpt", ".pth", ".safetensors"));
+
+/// kB of the mapping that begins at `data` which the system may take back at any time.
+std::size_t lazily_free(const void* data) {
+  std::ifstream maps("/proc/self/smaps");
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<std::uintptr_t>(data) << "-";
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("-") < line.find(" ")) inside = line.starts_with(begin.str());
+    if (inside && line.starts_with("LazyFree:")) return std::stoul(line.substr(9));
+  }
+  return 0;
+}
+
+TEST(SnapshotMemory, KeepsOneBlockThatTheSystemMayHaveBack) {
+  constexpr std::size_t kBytes = 8 << 20;
+  ckpt::SnapshotMemory memory;
+  auto* block = static_cast<std::byte*>(memory.take(kBytes).data());
+  std::memset(block, 1, kBytes);
+  EXPECT_EQ(lazily_free(block), 0U);
+  memory.rest();
+  EXPECT_GT(lazily_free(block), kBytes / 1024 / 2);  // the kernel counts the last few pages later
+  EXPECT_EQ(memory.take(kBytes - 5).data(), block);
+  std::memset(block, 2, kBytes);  // in use again
+  EXPECT_EQ(lazily_free(block), 0U);
+  EXPECT_EQ(memory.take(kBytes / 2).nbytes(), kBytes);
+  EXPECT_LT(memory.take(kBytes / 2 - 1).nbytes(), kBytes);  // too large for that
+  EXPECT_GE(memory.take(kBytes * 2).nbytes(), kBytes * 2);
+}
+
+TEST(SnapshotMemory, TheHostIsCopiedInTheSecondHalf) {
+  const Tensor x = core::ones({3});
+  ckpt::Snapshot snapshot;
+  const ckpt::SourcePtr copy = snapshot.of(x.storage());
+  snapshot.finish_on_devices();
+  x.fill_(2);
+  snapshot.finish_on_host();
+  x.fill_(3);
+  EXPECT_EQ(reinterpret_cast<const float*>(copy->memory().data())[0], 2);
+}
+
+TEST(SnapshotMemory, CopiesOfTwoSnapshotsHoldWhatEachSaw) {
+  const auto memory = std::make_shared<ckpt::SnapshotMemory>();
+  const Tensor x = core::ones({3000});
+  const Tensor y = core::ones({5});
+  const std::byte* first = nullptr;
+  for (float value : {2.0F, 3.0F}) {
+    x.fill_(value);
+    y.fill_(value + 10);
+    ckpt::Snapshot snapshot(ckpt::SnapshotPlace::automatic, memory);
+    const ckpt::SourcePtr copy_x = snapshot.of(x.storage());
+    const ckpt::SourcePtr copy_y = snapshot.of(y.storage());
+    EXPECT_EQ(snapshot.of(x.storage()), copy_x);
+    snapshot.finish();
+    x.fill_(0);
+    y.fill_(0);
+    float last = 0;
+    copy_x->read(2999 * sizeof last, {reinterpret_cast<std::byte*>(&last), sizeof last});
+    EXPECT_EQ(last, value);
+    EXPECT_EQ(reinterpret_cast<const float*>(copy_y->memory().data())[4], value + 10);
+    EXPECT_THROW(copy_y->read(17, {reinterpret_cast<std::byte*>(&last), sizeof last}), core::Error);
+    if (first == nullptr) first = copy_x->memory().data();
+    EXPECT_EQ(copy_x->memory().data(), first);
+    memory->rest();
+  }
+}
 
 class Saves : public testing::Test {
  protected:

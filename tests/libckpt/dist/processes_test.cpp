@@ -51,13 +51,18 @@ void save_in_background(const fs::path& path) {
   dist::barrier();
   save.wait();
   if (rank == 0 && !save.done()) throw std::runtime_error("not done");
-  options.keep_copies = true;
   options.overwrite = true;
   for (double value : {2.0, 3.0, 4.0}) {  // each takes the memory of the one before
     weight.fill_(value);
     save = ckpt::dist::save_async(state, path.string() + "-kept", options);
     weight.fill_(7.0);
   }
+  save.wait();
+  options.copy_in_background = true;
+  weight.fill_(8.0);
+  save = ckpt::dist::save_async(state, path.string() + "-copied-later", options);
+  save.wait_copied();
+  weight.fill_(7.0);
   save.wait();
 }
 
@@ -173,6 +178,9 @@ TEST(DistProcesses, ASaveInTheBackgroundHasTheValuesOfTheCall) {
   ckpt::Checkpoint kept = ckpt::open(dir.path() / "run-kept");
   EXPECT_EQ(ckpt::read_all(*kept.root.find("weight")->as_entry().bytes),
             ckpt::read_all(*test::bytes_of(std::vector<float>(6, 4.0F))));
+  ckpt::Checkpoint later = ckpt::open(dir.path() / "run-copied-later");
+  EXPECT_EQ(ckpt::read_all(*later.root.find("weight")->as_entry().bytes),
+            ckpt::read_all(*test::bytes_of(std::vector<float>(6, 8.0F))));
 }
 
 TEST(DistProcesses, ARankThatSeesAnotherFolderIsNamedOnAll) {
