@@ -1,5 +1,9 @@
 // Saves and loads by ranks that are processes, over Gloo: this program starts itself as the ranks.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "libckpt/ckpt.h"
 #include "libckpt/dist.h"
@@ -66,6 +70,33 @@ void save_in_background(const fs::path& path) {
   save.wait();
 }
 
+/// Rank 1 has no memory for a copy, in the call or behind it.
+void save_without_memory(const fs::path& path) {
+  core::StateDict state;
+  state.set("weight", core::full({64 << 20}, 1.0));
+  ckpt::dist::SaveOptions options;
+  options.group = dist::new_group();
+  dist::barrier();
+  rlimit unlimited{};
+  ::getrlimit(RLIMIT_AS, &unlimited);
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limited{pages * 4096 + (150U << 20), unlimited.rlim_max};  // the copy wants 256 MiB
+  if (dist::get_rank() == 1) ::setrlimit(RLIMIT_AS, &limited);
+  for (bool behind : {false, true}) {
+    options.copy_in_background = behind;
+    const ckpt::dist::PendingSave save = ckpt::dist::save_async(state, path, options);
+    save.wait_copied();
+    try {
+      save.wait();
+      test::say("saved ");
+    } catch (const core::Error& error) {
+      test::say(error.message() + " ");
+    }
+  }
+  ::setrlimit(RLIMIT_AS, &unlimited);
+}
+
 /// One rank cannot write: its folder is not that of rank 0.
 void save_elsewhere(const fs::path& path) {
   fs::path mine = dist::get_rank() == 1 ? path.parent_path() / "other" / "run" : path;
@@ -122,6 +153,7 @@ int run_rank(const std::string& role, const fs::path& path) {
     if (role == "train") save_run(path);
     if (role == "resume") resume_run(path);
     if (role == "async") save_in_background(path);
+    if (role == "no memory") save_without_memory(path);
     if (role == "elsewhere") save_elsewhere(path);
     if (role == "hangs" && dist::get_rank() == 1) ::sleep(8);
     if (role == "hangs") save_pieces(path);
@@ -181,6 +213,21 @@ TEST(DistProcesses, ASaveInTheBackgroundHasTheValuesOfTheCall) {
   ckpt::Checkpoint later = ckpt::open(dir.path() / "run-copied-later");
   EXPECT_EQ(ckpt::read_all(*later.root.find("weight")->as_entry().bytes),
             ckpt::read_all(*test::bytes_of(std::vector<float>(6, 8.0F))));
+}
+
+TEST(DistProcesses, ARankWithoutMemoryForItsCopyIsNamedOnAll) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes memory without limit";
+#endif
+  if (!dist::is_gloo_available()) GTEST_SKIP() << "no Gloo";
+  test::TempDir dir;
+  const std::vector<test::Ending> endings = run("no memory", 2, dir.path() / "run");
+  expect_good(endings, "no memory");
+  const std::string said = "rank 1: cpu: out of memory: tried to allocate 256 MiB for the copy";
+  for (const test::Ending& ending : endings) {
+    EXPECT_THAT(ending.report, testing::ContainsRegex(said + ".*" + said));
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
 TEST(DistProcesses, ARankThatSeesAnotherFolderIsNamedOnAll) {
