@@ -146,9 +146,10 @@ class LogicalBytes {
   }
 
   void take(const std::vector<const Entry*>& entries) {
-    for (const Entry* entry : entries) add_files(*entry);
     std::vector<const ByteSource*> sources;
+    sources.reserve(entries.size());
     for (const Entry* entry : entries) {
+      add_files(*entry);
       if (entry->view && entry->view->storage) sources.push_back(entry->view->storage->bytes.get());
       sources.push_back(entry->bytes.get());
     }
@@ -167,7 +168,10 @@ class LogicalBytes {
     const SourcePtr& source = entry.view && entry.view->storage ? entry.view->storage->bytes : entry.bytes;
     if (source == nullptr) return;
     std::optional<FileRange> range = source->file_range();
-    if (range && files_.contains(range->fd)) return;
+    if (range && (range->fd == last_file_ || files_.contains(range->fd))) {
+      last_file_ = range->fd;
+      return;
+    }
     const ByteSource* far = detail::far_file(*source);
     if (far != nullptr && far_.insert(far).second) budget_.add_disk(far->size());
     if (!range) return;
@@ -178,6 +182,7 @@ class LogicalBytes {
 
   Budget& budget_;
   std::unordered_set<int> files_;
+  int last_file_ = -1;  ///< mostly that of the next tensor
   std::unordered_set<const ByteSource*> far_;
   std::unordered_set<const ByteSource*> refused_;
 };

@@ -146,6 +146,14 @@ void visit_tensors(const Value& root, const std::function<void(std::string_view 
   walk_tensors(root, [&](const auto& /*path*/, const std::string& name, const Value& tensor) { visit(name, tensor); });
 }
 
+void visit_named_tensors(const Value& root,
+                         const std::function<void(std::string_view name, bool kept, const Value& tensor)>& visit) {
+  walk_tensors(root, [&](const std::vector<const Value*>& path, const std::string& name, const Value& tensor) {
+    const bool kept = path.size() == 1 && path[0]->is(Value::Kind::text);
+    visit(kept ? path[0]->as_text() : name, kept, tensor);
+  });
+}
+
 const Value& value_at(const Value& root, std::string_view path) {
   if (auto way = detail::find_path(root, path)) return way->empty() ? root : way->back().child();
   throw core::Error(core::ErrorCode::key,

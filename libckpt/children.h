@@ -12,6 +12,10 @@ namespace ckpt {
 /// Calls `visit` for each tensor that list_entries() has, with its dotted name, which is valid during the call.
 void visit_tensors(const Value& root, const std::function<void(std::string_view name, const Value& tensor)>& visit);
 
+/// The same; a name that is a key of the root is `kept`: valid as long as the tree.
+void visit_named_tensors(const Value& root,
+                         const std::function<void(std::string_view name, bool kept, const Value& tensor)>& visit);
+
 /// Calls `visit(step, child)` for what lies directly in a dict, a sequence or an object. The step is a key or an index,
 /// and null for the state of an object, which has no name of its own.
 template <class Visit>

@@ -56,11 +56,6 @@ struct CheckedSource::Reading {
   std::string failure;  ///< why the bytes cannot even be handed out; set once, before the state
 };
 
-CheckedSource::CheckedSource(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options)
-    : raw_(std::move(raw)), expected_(std::move(expected)), options_(std::move(options)) {
-  if (std::holds_alternative<SeenDamage>(expected_)) state_ = State::good;
-}
-
 CheckedSource::~CheckedSource() {
   delete reading_.load();
 }
@@ -73,18 +68,20 @@ CheckedSource::Reading& CheckedSource::reading() const {
 }
 
 bool CheckedSource::is_damaged() const {
-  const auto* seen = std::get_if<SeenDamage>(&expected_);
-  return state_ == State::damaged || (seen != nullptr && **seen);
+  if (state_ != State::good) return state_ == State::damaged;
+  const Checksum expected = this->expected();
+  const auto* seen = std::get_if<SeenDamage>(&expected);
+  return seen != nullptr && **seen;
 }
 
 void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
-  if (options_->before_use && is_open()) {
+  if (options().before_use && is_open()) {
     Reading& now = reading();
     std::lock_guard lock(now.mutex);
     finish(now);
   }
   if (is_damaged()) throw_damage();
-  const std::uint64_t step = is_open() && options_->step != 0 ? options_->step : out.size();
+  const std::uint64_t step = is_open() && options().step != 0 ? options().step : out.size();
   while (!out.empty()) {
     const MutableBytes part = out.first(std::min<std::uint64_t>(step, out.size()));
     read_part(offset, part);
@@ -95,7 +92,7 @@ void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
 
 void CheckedSource::read_part(std::uint64_t offset, MutableBytes out) const {
   try {
-    raw_->read(offset, out);
+    bare().read(offset, out);
   } catch (const core::Error& error) {
     if (error.code() == core::ErrorCode::corrupt) note_failure(error.message());
     throw;
@@ -107,7 +104,7 @@ void CheckedSource::read_part(std::uint64_t offset, MutableBytes out) const {
 }
 
 Bytes CheckedSource::memory() const {
-  Bytes bytes = raw_->memory();
+  Bytes bytes = bare().memory();
   if (bytes.empty()) return bytes;
   Reading& now = reading();
   std::lock_guard lock(now.mutex);
@@ -116,7 +113,7 @@ Bytes CheckedSource::memory() const {
 }
 
 void CheckedSource::require_unchanged() const {
-  raw_->require_unchanged();
+  bare().require_unchanged();
   Reading* now = reading_;
   if (now == nullptr) return;
   std::lock_guard lock(now->mutex);
@@ -125,7 +122,7 @@ void CheckedSource::require_unchanged() const {
 
 void CheckedSource::visit_checked(const CheckedVisitor& see) const {
   see(*this);
-  raw_->visit_checked(see);
+  bare().visit_checked(see);
 }
 
 void CheckedSource::note(Reading& now, std::uint64_t offset, Bytes bytes) const {
@@ -144,7 +141,7 @@ void CheckedSource::note(Reading& now, std::uint64_t offset, Bytes bytes) const 
 }
 
 void CheckedSource::update(Reading& now, Bytes bytes) const {
-  if (std::holds_alternative<std::uint32_t>(expected_)) {
+  if (std::holds_alternative<std::uint32_t>(expected())) {
     now.crc = crc32(bytes, now.crc);
   } else {
     if (now.hasher == nullptr) now.hasher = std::make_unique<Hasher128>();
@@ -157,7 +154,7 @@ void CheckedSource::read_up_to(Reading& now, std::uint64_t end) const {
   core::ByteVector buffer(now.next < end ? std::min(kCheckedPart, end - now.next) : 0);
   while (now.next < end) {
     MutableBytes part = MutableBytes(buffer).first(std::min<std::uint64_t>(buffer.size(), end - now.next));
-    raw_->read(now.next, part);
+    bare().read(now.next, part);
     update(now, part);
   }
 }
@@ -174,11 +171,12 @@ void CheckedSource::catch_up(Reading& now) const {
 
 void CheckedSource::judge(Reading& now) const {
   bool same = false;
-  if (const auto* crc = std::get_if<std::uint32_t>(&expected_)) {
+  const Checksum expected = this->expected();
+  if (const auto* crc = std::get_if<std::uint32_t>(&expected)) {
     same = now.crc == *crc;
   } else {
     if (now.hasher == nullptr) now.hasher = std::make_unique<Hasher128>();
-    same = now.hasher->finish() == std::get<Hash128>(expected_);
+    same = now.hasher->finish() == std::get<Hash128>(expected);
   }
   state_ = same ? State::good : State::damaged;
   now.early.clear();
@@ -204,11 +202,12 @@ void CheckedSource::note_failure(const std::string& message) const {
 }
 
 void CheckedSource::throw_damage() const {
-  if (!is_damaged() || options_->lenient) return;
+  if (!is_damaged() || options().lenient) return;
   const Reading& now = reading();
   if (!now.failure.empty()) throw core::Error(core::ErrorCode::corrupt, now.failure);
-  std::string text = options_->subject + ": ";
-  if (const auto* hash = std::get_if<Hash128>(&expected_)) {
+  std::string text = options().subject + ": ";
+  const Checksum expected = this->expected();
+  if (const auto* hash = std::get_if<Hash128>(&expected)) {
     text += "their hash is " + to_hex(now.hasher->finish()) + " where " + to_hex(*hash) + " was written";
   } else {
     text += "its CRC-32 is not the recorded one";
@@ -216,12 +215,34 @@ void CheckedSource::throw_damage() const {
   throw core::Error(core::ErrorCode::corrupt, std::move(text));
 }
 
+namespace {
+
+class CheckedBytes final : public CheckedSource {
+ public:
+  CheckedBytes(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options)
+      : raw_(std::move(raw)), expected_(std::move(expected)), options_(std::move(options)) {
+    if (std::holds_alternative<SeenDamage>(expected_)) leave_to_source();
+  }
+  SourcePtr raw() const override { return raw_; }
+  const ByteSource& bare() const override { return *raw_; }
+
+ private:
+  Checksum expected() const override { return expected_; }
+  const CheckOptions& options() const override { return *options_; }
+
+  SourcePtr raw_;
+  Checksum expected_;
+  std::shared_ptr<const CheckOptions> options_;
+};
+
+}  // namespace
+
 SourcePtr checked(SourcePtr raw, Checksum expected, CheckOptions options) {
   return checked(std::move(raw), std::move(expected), std::make_shared<const CheckOptions>(std::move(options)));
 }
 
 SourcePtr checked(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options) {
-  return std::make_shared<CheckedSource>(std::move(raw), std::move(expected), std::move(options));
+  return std::make_shared<CheckedBytes>(std::move(raw), std::move(expected), std::move(options));
 }
 
 bool is_damaged(const ByteSource& source) {
@@ -238,7 +259,7 @@ bool awaits_check(const ByteSource& source) {
 
 const ByteSource& unchecked(const ByteSource& source) {
   const auto* part = dynamic_cast<const CheckedSource*>(&source);
-  return part == nullptr ? source : *part->raw();
+  return part == nullptr ? source : part->bare();
 }
 
 }  // namespace ckpt

@@ -29,26 +29,35 @@ using SeenDamage = std::shared_ptr<std::atomic<bool>>;
 /// A CRC-32 or a 128-bit hash of all bytes, or what the source itself finds.
 using Checksum = std::variant<std::uint32_t, Hash128, SeenDamage>;
 
-class CheckedSource final : public ByteSource {
+/// checked() makes one of any source. What a format has 100,000 of derives its own, so that each is one object.
+class CheckedSource : public ByteSource {
  public:
-  CheckedSource(SourcePtr raw, Checksum expected, std::shared_ptr<const CheckOptions> options);
   ~CheckedSource() override;
   CheckedSource(const CheckedSource&) = delete;
   CheckedSource& operator=(const CheckedSource&) = delete;
 
-  std::uint64_t size() const override { return raw_->size(); }
+  std::uint64_t size() const override { return bare().size(); }
   void read(std::uint64_t offset, MutableBytes out) const override;
   Bytes memory() const override;
-  std::optional<FileRange> file_range() const override { return raw_->file_range(); }
+  std::optional<FileRange> file_range() const override { return bare().file_range(); }
   void require_unchanged() const override;
   void visit_checked(const CheckedVisitor& see) const override;
 
   /// The bytes without the check, for whoever carries the recorded checksum along with them.
-  const SourcePtr& raw() const { return raw_; }
+  virtual SourcePtr raw() const = 0;
+  /// The same, valid as long as this.
+  virtual const ByteSource& bare() const = 0;
   bool is_open() const { return state_ == State::open; }
   /// Whether no byte is handed out before all were compared.
-  bool checks_before_use() const { return options_->before_use; }
+  bool checks_before_use() const { return options().before_use; }
   bool is_damaged() const;
+
+ protected:
+  CheckedSource() = default;
+  /// The source compares by itself (SeenDamage).
+  void leave_to_source() { state_ = State::good; }
+  virtual Checksum expected() const = 0;
+  virtual const CheckOptions& options() const = 0;
 
  private:
   enum class State : std::uint8_t { open, good, damaged };
@@ -67,9 +76,6 @@ class CheckedSource final : public ByteSource {
   void throw_damage() const;
   void note_failure(const std::string& message) const;
 
-  SourcePtr raw_;
-  Checksum expected_;
-  std::shared_ptr<const CheckOptions> options_;
   mutable std::atomic<Reading*> reading_ = nullptr;
   mutable std::atomic<State> state_ = State::open;
 };

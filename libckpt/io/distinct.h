@@ -3,16 +3,19 @@
 // and its tools. Thread safety: pure. Use: const std::vector<const Entry*> addresses{&entry};
 // if (all_differ(addresses)) return;
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace ckpt::detail {
 
-/// In a table of addresses, a tenth of the time of sorting them. Null counts as an address.
+/// Objects that were made one behind the other mostly have rising addresses, which are seen in one pass. Else in a
+/// table of addresses, a tenth of the time of sorting them. Null counts as an address.
 template <class T>
 bool all_differ(const std::vector<const T*>& addresses) {
-  if (addresses.size() < 2) return true;
+  if (std::ranges::adjacent_find(addresses, std::ranges::greater_equal()) == addresses.end()) return true;
   const std::size_t slots = std::bit_ceil(2 * addresses.size());
   const int shift = 64 - std::countr_zero(slots);
   std::vector<const T*> table(slots);  // null: free

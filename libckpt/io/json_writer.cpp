@@ -7,6 +7,7 @@
 
 #include "libckpt/io/eight_bytes.h"
 #include "libckpt/io/json.h"
+#include "libckpt/io/json_text.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -86,7 +87,9 @@ std::size_t append_special(std::string& out, std::string_view text) {
   return 1;
 }
 
-void append_quoted(std::string& out, std::string_view text) {
+}  // namespace
+
+void append_json_text(std::string& out, std::string_view text) {
   std::size_t plain = plain_length(text);
   const std::size_t start = out.size();
   out.resize(start + plain + 2, '"');
@@ -103,18 +106,16 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-}  // namespace
-
 std::string json_quote(std::string_view text) {
   std::string out;
-  append_quoted(out, text);
+  append_json_text(out, text);
   return out;
 }
 
 JsonWriter& JsonWriter::quoted(std::string_view text, std::string_view behind) {
   if (indent_ > 0 || text.size() > kShortText || plain_length(text) < text.size()) {
     before_value();
-    append_quoted(out_, text);
+    append_json_text(out_, text);
     out_ += behind;
     return *this;
   }

@@ -1,12 +1,10 @@
 #include "libckpt/io/object_arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <new>
-#include <utility>
 #include <vector>
+
+#include "libckpt/io/large_pages.h"
 
 namespace ckpt::detail {
 namespace {
@@ -14,38 +12,12 @@ namespace {
 constexpr std::size_t kAlignment = alignof(std::max_align_t);
 constexpr std::size_t kLeastBlock = 4096;
 constexpr std::size_t kLargestBlock = 64 << 20;
-constexpr std::size_t kLargePage = 2 << 20;
 
 constexpr std::size_t rounded_up(std::size_t size, std::size_t to) {
   return (size + to - 1) / to * to;
 }
 
 }  // namespace
-
-/// Memory in large pages, where it is enough of it and the system has them.
-class LargeBlock {
- public:
-  explicit LargeBlock(std::size_t size)
-      : size_(size), align_{size >= kLargePage ? kLargePage : kAlignment}, memory_(::operator new(size_, align_)) {
-    if (size_ >= kLargePage) ::madvise(memory_, size_ / kLargePage * kLargePage, MADV_HUGEPAGE);
-  }
-  ~LargeBlock() {
-    if (memory_ != nullptr) ::operator delete(memory_, align_);
-  }
-  LargeBlock(LargeBlock&& other) noexcept
-      : size_(other.size_), align_(other.align_), memory_(std::exchange(other.memory_, nullptr)) {}
-  LargeBlock(const LargeBlock&) = delete;
-  LargeBlock& operator=(LargeBlock&&) = delete;
-  LargeBlock& operator=(const LargeBlock&) = delete;
-
-  std::size_t size() const { return size_; }
-  std::byte* bytes() const { return static_cast<std::byte*>(memory_); }
-
- private:
-  std::size_t size_;
-  std::align_val_t align_;
-  void* memory_;
-};
 
 class ObjectArena::Pool {
  public:
@@ -56,7 +28,7 @@ class ObjectArena::Pool {
     size = rounded_up(size, kAlignment);
     if (size > left_) {
       blocks_.emplace_back(std::max(next_size_, size));
-      next_ = blocks_.back().bytes();
+      next_ = blocks_.back().data();
       left_ = blocks_.back().size();
       next_size_ = std::clamp(next_size_ / 4, kLeastBlock, kLargestBlock);
     }

@@ -27,17 +27,32 @@ class RawPayload final : public StoredPayload {
   using StoredPayload::StoredPayload;
   void read(std::uint64_t offset, MutableBytes out) const override {
     if (offset > size() || out.size() > size() - offset) throw_past_end(size());
-    body()->read(payload().offset + offset, out);
+    body().read(payload().offset + offset, out);
   }
   std::optional<FileRange> file_range() const override {
-    std::optional<FileRange> range = body()->file_range();
+    std::optional<FileRange> range = body().file_range();
     if (range) *range = {range->fd, range->offset + payload().offset, size()};
     return range;
   }
   Bytes memory() const override {
-    Bytes all = body()->memory();
+    Bytes all = body().memory();
     return all.empty() ? Bytes() : all.subspan(payload().offset, size());
   }
+};
+
+/// One object, because a list of 100,000 tensors has as many.
+class CheckedRawPayload final : public CheckedSource {
+ public:
+  CheckedRawPayload(PayloadFilePtr file, const Payload* payload) : bare_(std::move(file), payload) {}
+  std::uint64_t size() const override { return bare_.size(); }
+  SourcePtr raw() const override { return std::make_shared<RawPayload>(bare_); }
+  const ByteSource& bare() const override { return bare_; }
+
+ private:
+  Checksum expected() const override { return bare_.payload().hash; }
+  const CheckOptions& options() const override { return *bare_.file().check; }
+
+  RawPayload bare_;
 };
 
 }  // namespace
@@ -90,9 +105,8 @@ namespace {
 
 class PackedPayload final : public StoredPayload {
  public:
-  PackedPayload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
-                std::shared_ptr<ChunkCache> cache)
-      : StoredPayload(std::move(body), payload, std::move(owner)), cache_(std::move(cache)) {
+  PackedPayload(PayloadFilePtr file, const Payload* payload, std::shared_ptr<ChunkCache> cache)
+      : StoredPayload(std::move(file), payload), cache_(std::move(cache)) {
     const ChunkTable& table = payload->chunks;
     starts_.reserve(table.stored.size());
     std::uint64_t at = payload->offset;
@@ -134,7 +148,7 @@ class PackedPayload final : public StoredPayload {
   /// REQUIRES: `out` has the size of a chunk.
   void unpack(std::uint64_t index, MutableBytes out) const {
     const Scratch packed(payload().chunks.stored[index]);
-    body()->read(starts_[index], packed.bytes());
+    body().read(starts_[index], packed.bytes());
     unpack_chunk(payload(), packed.bytes(), out);
   }
 
@@ -148,14 +162,20 @@ std::shared_ptr<ChunkCache> make_chunk_cache() {
   return std::make_shared<ChunkCache>();
 }
 
-SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
-                       std::shared_ptr<ChunkCache> cache, ObjectArena* arena) {
-  if (payload->codec == NativeCodec::raw) {
-    if (arena != nullptr) return arena->make<RawPayload>(std::move(body), payload, std::move(owner));
-    return std::make_shared<RawPayload>(std::move(body), payload, std::move(owner));
-  }
-  return std::make_shared<PackedPayload>(std::move(body), payload, std::move(owner), std::move(cache));
+SourcePtr open_payload(PayloadFilePtr file, const Payload* payload, std::shared_ptr<ChunkCache> cache) {
+  if (payload->codec == NativeCodec::raw) return std::make_shared<RawPayload>(std::move(file), payload);
+  return std::make_shared<PackedPayload>(std::move(file), payload, std::move(cache));
 }
+
+SourcePtr open_checked(PayloadFilePtr file, const Payload* payload, std::shared_ptr<ChunkCache> cache,
+                       ObjectArena& arena) {
+  if (payload->codec == NativeCodec::raw) return arena.make<CheckedRawPayload>(std::move(file), payload);
+  CheckOptions check = *file->check;
+  check.step = payload->chunks.run % payload->chunks.chunk == 0 ? payload->chunks.chunk : 0;
+  return checked(open_payload(std::move(file), payload, std::move(cache)), payload->hash, std::move(check));
+}
+
+const std::uint64_t kBytesOfChecked = sizeof(CheckedRawPayload) + 32;
 
 const StoredPayload* stored_payload(const ByteSource& source) {
   return dynamic_cast<const StoredPayload*>(&unchecked(source));

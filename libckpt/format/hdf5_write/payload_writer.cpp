@@ -208,7 +208,7 @@ void PayloadWriter::take_over(const StoredPayload& source, Payload& payload) {
   report(payload.size);
 }
 
-std::uint64_t bound_of_payloads(const std::vector<Payload>& payloads) {
+std::uint64_t bound_of_payloads(std::span<const Payload> payloads) {
   std::uint64_t end = kFirstPayload;
   for (const Payload& payload : payloads) {
     end = core::align_up(end, alignment_of(payload.size));

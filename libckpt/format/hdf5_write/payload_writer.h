@@ -17,7 +17,7 @@ namespace ckpt::detail {
 class StoredPayload;
 
 /// Largest number of bytes that the payloads can take in the file, from the end of the user block.
-std::uint64_t bound_of_payloads(const std::vector<Payload>& payloads);
+std::uint64_t bound_of_payloads(std::span<const Payload> payloads);
 
 class PayloadWriter {
  public:

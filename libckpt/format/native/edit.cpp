@@ -21,7 +21,7 @@ bool is_kept(const PlannedPayload& planned, const Payload& payload, Codec codec)
 /// Gives the new index the payloads of the old one. False where some are new, or not needed any more, or in another
 /// order: such a file is written whole, without gaps.
 bool keep_payloads(const OpenedNative& file, const PayloadPlan& plan, Codec codec, NativeIndex& index) {
-  const std::vector<Payload>& old = file.index.payloads;
+  const LargeVector<Payload>& old = file.index.payloads;
   if (plan.payloads.size() != old.size()) return false;
   for (std::size_t i = 0; i < old.size(); ++i) {
     if (!is_kept(plan.payloads[i], old[i], codec)) return false;

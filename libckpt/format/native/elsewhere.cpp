@@ -84,7 +84,8 @@ class Earlier {
 
   /// Bytes of a place; what was written there before is compared while it is read.
   static SourcePtr source_of(const Place& place) {
-    SourcePtr raw = open_payload(place.file->body, place.payload, nullptr, make_chunk_cache());
+    auto file = std::make_shared<const PayloadFile>(PayloadFile{place.file->body, nullptr, nullptr});
+    SourcePtr raw = open_payload(std::move(file), place.payload, make_chunk_cache());
     return checked(std::move(raw), place.payload->hash, {.subject = "the earlier tensor is damaged"});
   }
 
@@ -142,22 +143,37 @@ const Payload* PayloadsByContent::find(const Hash128& hash, std::uint64_t size) 
 }
 
 PayloadOpener::PayloadOpener(std::shared_ptr<const OpenedNative> file, const OpenOptions& options)
-    : file_(std::move(file)) {
-  for (std::size_t i = 0; i < file_->index.files.size(); ++i) {
-    std::shared_ptr<const OpenedNative> neighbour = open_neighbour(*file_, i, options);
-    neighbours_.push_back({neighbour, PayloadsByContent(neighbour->index)});
+    : opened_(std::move(file)) {
+  auto check = std::make_shared<const CheckOptions>(CheckOptions{.subject = "the tensor's bytes are damaged",
+                                                                 .before_use = options.check_hashes,
+                                                                 .lenient = options.lenient && !options.check_hashes});
+  auto payloads_of = [&](const std::shared_ptr<const OpenedNative>& opened) {
+    return std::make_shared<const PayloadFile>(PayloadFile{opened->body, opened, check});
+  };
+  file_ = payloads_of(opened_);
+  for (std::size_t i = 0; i < opened_->index.files.size(); ++i) {
+    std::shared_ptr<const OpenedNative> neighbour = open_neighbour(*opened_, i, options);
+    neighbours_.push_back({payloads_of(neighbour), PayloadsByContent(neighbour->index)});
   }
 }
 
-SourcePtr PayloadOpener::open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache,
-                              ObjectArena* arena) const {
-  if (payload.codec != NativeCodec::elsewhere) return open_payload(file_->body, &payload, file_, cache, arena);
+SourcePtr PayloadOpener::open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache) const {
+  const auto [file, there] = place_of(payload);
+  return open_payload(file, there, cache);
+}
+
+SourcePtr PayloadOpener::open_checked(const Payload& payload, const std::shared_ptr<ChunkCache>& cache,
+                                      ObjectArena& arena) const {
+  const auto [file, there] = place_of(payload);
+  return detail::open_checked(file, there, cache, arena);
+}
+
+std::pair<PayloadFilePtr, const Payload*> PayloadOpener::place_of(const Payload& payload) const {
+  if (payload.codec != NativeCodec::elsewhere) return {file_, &payload};
   const Neighbour& there = neighbours_.at(payload.offset);
-  if (const Payload* found = there.payloads.find(payload.hash, payload.size)) {
-    return open_payload(there.file->body, found, there.file, cache, arena);
-  }
-  throw Error(ErrorCode::corrupt, part_of(file_->index, payload.offset) + " lay in " +
-                                      core::quote(file_->index.files[payload.offset]) +
+  if (const Payload* found = there.payloads.find(payload.hash, payload.size)) return {there.file, found};
+  throw Error(ErrorCode::corrupt, part_of(opened_->index, payload.offset) + " lay in " +
+                                      core::quote(opened_->index.files[payload.offset]) +
                                       ", which holds others now; nothing else has their bytes");
 }
 

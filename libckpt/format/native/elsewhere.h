@@ -29,15 +29,21 @@ class PayloadOpener {
   /// Opens the other files, to be read as the options say. Errors: Error(corrupt) when one is not there, those of
   /// reading it.
   PayloadOpener(std::shared_ptr<const OpenedNative> file, const OpenOptions& options);
-  /// Errors: Error(corrupt) when the other file does not hold it any more.
-  SourcePtr open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache, ObjectArena* arena = nullptr) const;
+  /// Its bytes, whatever their hash. Errors: Error(corrupt) when the other file does not hold it any more.
+  SourcePtr open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache) const;
+  /// The same, compared with the hash.
+  SourcePtr open_checked(const Payload& payload, const std::shared_ptr<ChunkCache>& cache, ObjectArena& arena) const;
 
  private:
   struct Neighbour {
-    std::shared_ptr<const OpenedNative> file;
+    PayloadFilePtr file;
     PayloadsByContent payloads;
   };
-  std::shared_ptr<const OpenedNative> file_;
+  /// The payload as the file that has its bytes records it.
+  std::pair<PayloadFilePtr, const Payload*> place_of(const Payload& payload) const;
+
+  std::shared_ptr<const OpenedNative> opened_;
+  PayloadFilePtr file_;
   std::vector<Neighbour> neighbours_;
 };
 

@@ -45,7 +45,7 @@ IndexSide read_index_side(const NativeIndex& index, const Limits& limits) {
   IndexSide side;
   std::unordered_map<const Entry*, EntryRecord> records;
   EntryCompleter note = [&](const EntryRecord& record, Entry& entry) { records[&entry] = record; };
-  side.root = decode_tree(index.tree, note, limits);
+  side.root = decode_tree(index.tree.bytes(), note, limits);
   std::vector<std::string> names;
   std::vector<NamedEntry> entries = list_entries(side.root);
   for (const NamedEntry& named : entries) names.push_back(named.name);

@@ -354,29 +354,64 @@ struct Extent {
   std::uint64_t length = 0;
 };
 
-/// Payloads and ranges lie inside the file, behind one another, and none overlaps another.
-void check_extents(const NativeIndex& index, const NativeHeader& header) {
+bool begins_before(const Extent& a, const Extent& b) {
+  return a.offset < b.offset;
+}
+
+/// What is no payload, in the order of the file.
+std::vector<Extent> other_extents(const NativeIndex& index, const NativeHeader& header) {
+  std::vector<Extent> others;
+  for (const StampedRange& range : index.ranges) others.push_back({range.offset, range.length});
+  if (index.parity) {
+    others.push_back({index.parity->covered - header.user_block, index.parity->end() - index.parity->covered});
+  }
+  std::sort(others.begin(), others.end(), begins_before);
+  return others;
+}
+
+/// Where they end who come one behind the other.
+class ExtentRow {
+ public:
+  void add(const Extent& extent) {
+    if (extent.offset < end_) throw_corrupt("two parts of the file overlap at byte " + std::to_string(extent.offset));
+    end_ = core::checked_add(extent.offset, extent.length);
+  }
+  std::uint64_t end() const { return end_; }
+
+ private:
+  std::uint64_t end_ = 0;
+};
+
+/// Calls `visit` for what payloads take of the file, in its order. A writer lists them so, and then none is sorted.
+template <class Visit>
+void visit_in_order(const LargeVector<Payload>& payloads, const Visit& visit) {
+  auto before = [](const Payload& a, const Payload& b) { return a.offset < b.offset; };
+  auto takes_nothing = [](const Payload& payload) { return payload.stored == 0; };
+  if (std::ranges::none_of(payloads, takes_nothing) && std::ranges::is_sorted(payloads, before)) {
+    for (const Payload& payload : payloads) visit(Extent{payload.offset, payload.stored});
+    return;
+  }
   std::vector<Extent> extents;
-  extents.reserve(index.payloads.size() + index.ranges.size());
-  for (const Payload& payload : index.payloads) {
+  for (const Payload& payload : payloads) {
     if (payload.stored > 0) extents.push_back({payload.offset, payload.stored});
   }
-  const auto payloads = static_cast<std::ptrdiff_t>(extents.size());
-  for (const StampedRange& range : index.ranges) extents.push_back({range.offset, range.length});
-  if (index.parity) {
-    extents.push_back({index.parity->covered - header.user_block, index.parity->end() - index.parity->covered});
+  std::sort(extents.begin(), extents.end(), begins_before);
+  for (const Extent& extent : extents) visit(extent);
+}
+
+/// Payloads and ranges lie inside the file, behind one another, and none overlaps another.
+void check_extents(const NativeIndex& index, const NativeHeader& header) {
+  const std::vector<Extent> others = other_extents(index, header);
+  auto other = others.begin();
+  ExtentRow row;
+  visit_in_order(index.payloads, [&](const Extent& payload) {
+    while (other != others.end() && begins_before(*other, payload)) row.add(*other++);
+    row.add(payload);
+  });
+  while (other != others.end()) row.add(*other++);
+  if (row.end() > header.body_size) {
+    throw_corrupt("a part ends at byte " + std::to_string(row.end()) + " after the user block");
   }
-  auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };
-  const auto middle = extents.begin() + payloads;  // a writer has both parts in order
-  if (!std::is_sorted(extents.begin(), middle, before)) std::sort(extents.begin(), middle, before);
-  std::sort(middle, extents.end(), before);
-  std::inplace_merge(extents.begin(), middle, extents.end(), before);
-  std::uint64_t end = 0;
-  for (const Extent& extent : extents) {
-    if (extent.offset < end) throw_corrupt("two parts of the file overlap at byte " + std::to_string(extent.offset));
-    end = core::checked_add(extent.offset, extent.length);
-  }
-  if (end > header.body_size) throw_corrupt("a part ends at byte " + std::to_string(end) + " after the user block");
 }
 
 }  // namespace
@@ -387,7 +422,7 @@ core::ByteVector encode_index(const NativeIndex& index, std::uint64_t user_block
   put_section(out, kPayloads, encode_payloads(index));
   put_section(out, kChunks, encode_chunks(index));
   put_section(out, kStorages, encode_storages(index));
-  put_section(out, kTree, index.tree);
+  put_section(out, kTree, index.tree.bytes());
   put_section(out, kMetadata, encode_metadata(index));
   put_section(out, kWrappers, encode_wrappers(index));
   if (index.parity) put_section(out, kParity, encode_parity(*index.parity, user_block));
@@ -407,9 +442,9 @@ std::uint64_t encoded_size(const NativeIndex& index) {
          encode_wrappers(index).size();
 }
 
-NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Limits& limits) {
+NativeIndex parse_index(const SharedBytes& bytes, const NativeHeader& header, const Limits& limits) {
   NativeIndex index;
-  std::vector<Section> sections = split_sections(bytes);
+  std::vector<Section> sections = split_sections(bytes.bytes());
   if (sections.size() < kRequiredSections || sections[kRequiredSections - 1].id != kMetadata) {
     throw_corrupt("a section is missing");
   }
@@ -417,7 +452,7 @@ NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Lim
   parse_payloads(ByteCursor(sections[1].content, "the table of payloads"), limits, index);
   parse_chunks(ByteCursor(sections[2].content, "the chunk tables"), index);
   parse_storages(ByteCursor(sections[3].content, "the table of storages"), limits, index);
-  index.tree.assign(sections[4].content.begin(), sections[4].content.end());
+  index.tree = bytes.part(sections[4].content);
   parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
   for (std::size_t i = kRequiredSections; i < sections.size(); ++i) {
     ByteCursor content(sections[i].content, "an optional section");

@@ -7,7 +7,7 @@ NativeIndex plan_index(const Checkpoint& checkpoint, const PayloadPlan& plan) {
   index.ranges.resize(2);
   index.storages = plan.storages;
   auto lookup = [&](const Entry& entry) -> const EntryRecord& { return plan.records.at(&entry); };
-  index.tree = encode_tree(checkpoint.root, lookup, Limits().max_depth);
+  index.tree = SharedBytes(encode_tree(checkpoint.root, lookup, Limits().max_depth));
   index.metadata = checkpoint.metadata;
   index.wrappers = list_wrappers(checkpoint.root);
   return index;

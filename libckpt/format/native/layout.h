@@ -11,6 +11,8 @@
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/format/native/parity_layout.h"
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/large_pages.h"
+#include "libckpt/io/shared_bytes.h"
 #include "libckpt/limits.h"
 #include "libckpt/wrappers.h"
 #include "libcore/base/bytes.h"
@@ -76,9 +78,9 @@ struct ViewRecord {
 
 struct NativeIndex {
   std::vector<StampedRange> ranges;
-  std::vector<Payload> payloads;
+  LargeVector<Payload> payloads;
   std::vector<StorageRecord> storages;
-  core::ByteVector tree;  ///< the encoded Value tree
+  SharedBytes tree;  ///< the encoded Value tree
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<WrapperUse> wrappers;  ///< what list_wrappers() said of the tree when the file was written
   bool has_wrappers = false;         ///< files of version 1.0 have no record
@@ -100,7 +102,8 @@ NativeHeader parse_header(core::Bytes head);
 core::ByteVector encode_index(const NativeIndex& index, std::uint64_t user_block = 0);
 /// Size of encode_index() for the same index, whatever the offsets, sizes and hashes in it.
 std::uint64_t encoded_size(const NativeIndex& index);
-/// Checks everything that can be checked without the rest of the file. Errors: Error(corrupt | unsupported | refused).
-NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Limits& limits);
+/// Checks everything that can be checked without the rest of the file. The tree stays where it is in `bytes`. Errors:
+/// Error(corrupt | unsupported | refused).
+NativeIndex parse_index(const SharedBytes& bytes, const NativeHeader& header, const Limits& limits);
 
 }  // namespace ckpt::detail

@@ -49,14 +49,14 @@ void require_signature(const ByteSource& body) {
   throw Error(ErrorCode::corrupt, "the HDF5 part is damaged: no signature after the user block");
 }
 
-core::ByteVector read_index(const Input& input, const NativeHeader& header, const Limits& limits) {
+SharedBytes read_index(const Input& input, const NativeHeader& header, const Limits& limits) {
   if (header.index_size > limits.max_index_bytes) {
     throw Error(ErrorCode::refused, "the index takes " + core::format_size(header.index_size) + "; the limit is " +
                                         core::format_size(limits.max_index_bytes));
   }
-  core::ByteVector bytes(header.index_size);
-  input.file->read(kHeaderBytes, bytes);
-  if (hash128(bytes) == header.index_hash) return bytes;
+  LargeBlock bytes(header.index_size);
+  input.file->read(kHeaderBytes, bytes.bytes());
+  if (hash128(bytes.bytes()) == header.index_hash) return SharedBytes(std::move(bytes));
   throw Error(ErrorCode::corrupt, "the index is damaged: its checksum does not fit its bytes");
 }
 

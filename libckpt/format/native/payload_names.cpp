@@ -9,7 +9,7 @@ PayloadNames::PayloadNames(const OpenedNative& file, const Limits& limits) {
   EntryCompleter note = [&](const EntryRecord& record, Entry& entry) {
     if (record.window) payload_of.emplace(&entry, record.window->payload);
   };
-  Value root = decode_tree(file.index.tree, note, limits);
+  Value root = decode_tree(file.index.tree.bytes(), note, limits);
   for (const NamedEntry& named : list_entries(root)) {
     auto at = payload_of.find(named.entry.get());
     if (at != payload_of.end()) names_.emplace(at->second, named.name);

@@ -29,25 +29,16 @@ using core::ErrorCode;
   throw Error(ErrorCode::corrupt, "the index contradicts itself: " + what);
 }
 
-/// About what the sources of a payload take.
-constexpr std::uint64_t kBytesOfSource = sizeof(CheckedSource) + sizeof(StoredPayload) + 64;
-
 /// Gives tensors their sources, and storages theirs.
 class EntryBuilder {
  public:
-  EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options)
-      : file_(std::move(file)),
-        check_(
-            std::make_shared<const CheckOptions>(CheckOptions{.subject = "the tensor's bytes are damaged",
-                                                              .before_use = options.check_hashes,
-                                                              .lenient = options.lenient && !options.check_hashes})) {
+  EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options) : file_(std::move(file)) {
     std::shared_ptr<ChunkCache> cache = make_chunk_cache();
     PayloadOpener opener(file_, options);
-    ObjectArena arena(file_->index.payloads.size() * kBytesOfSource);
+    ObjectArena arena(file_->index.payloads.size() * kBytesOfChecked);
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
-      SourcePtr raw = opener.open(payload, cache, &arena);
-      payloads_.push_back(arena.make<CheckedSource>(std::move(raw), payload.hash, check_of(payload)));
+      payloads_.push_back(opener.open_checked(payload, cache, arena));
     }
     storages_.resize(file_->index.storages.size());
   }
@@ -64,14 +55,6 @@ class EntryBuilder {
   }
 
  private:
-  /// One for all that are stored as they are.
-  std::shared_ptr<const CheckOptions> check_of(const Payload& payload) const {
-    if (!is_packed(payload)) return check_;
-    CheckOptions check = *check_;
-    check.step = payload.chunks.run % payload.chunks.chunk == 0 ? payload.chunks.chunk : 0;
-    return std::make_shared<const CheckOptions>(std::move(check));
-  }
-
   /// Tensors over the same bytes get the same source: that is what ties them.
   SourcePtr window_source(const Window& window, std::uint64_t size) {
     if (window.payload >= payloads_.size()) throw_contradiction("a tensor names a payload that is not there");
@@ -102,7 +85,6 @@ class EntryBuilder {
   }
 
   std::shared_ptr<const OpenedNative> file_;
-  std::shared_ptr<const CheckOptions> check_;
   std::vector<SourcePtr> payloads_;
   std::vector<std::shared_ptr<const Storage>> storages_;
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, SourcePtr> parts_;
@@ -136,7 +118,7 @@ void warn_of_cut_parity(const OpenedNative& file, const OpenOptions& options) {
 Value build_tree(const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options) {
   EntryBuilder builder(file, options);
   EntryCompleter complete = [&](const EntryRecord& record, Entry& entry) { builder.complete(record, entry); };
-  return decode_tree(file->index.tree, complete, options.limits);
+  return decode_tree(file->index.tree.bytes(), complete, options.limits);
 }
 
 bool detect_native(const Input& input) {

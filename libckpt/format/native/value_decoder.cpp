@@ -2,6 +2,7 @@
 
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
+#include "libckpt/io/large_pages.h"
 #include "libckpt/io/object_arena.h"
 #include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
@@ -138,7 +139,10 @@ class Decoder {
     std::uint64_t count = take_length(in_);
     Items items;
     // A tensor with its name takes more than 16 bytes. What is nested has grown before it could claim much.
-    if (depth_ <= 2) items.reserve(std::min<std::uint64_t>(count, in_.remaining() / 16));
+    if (depth_ <= 2) {
+      items.reserve(std::min<std::uint64_t>(count, in_.remaining() / 16));
+      prefer_large_pages(items.data(), items.capacity() * sizeof(Items::value_type));
+    }
     while (count-- > 0) {
       Value key = take();
       items.emplace_back(std::move(key), take());

@@ -106,7 +106,7 @@ class Verifier {
   }
 
   void check_payloads() {
-    const std::vector<Payload>& payloads = file_->index.payloads;
+    const LargeVector<Payload>& payloads = file_->index.payloads;
     PayloadNames names(*file_, options_.limits);
     std::uint64_t total = 0;
     for (const Payload& payload : payloads) total += payload.stored;
@@ -127,7 +127,8 @@ class Verifier {
   void check_wrappers() {
     if (!file_->index.has_wrappers) return;
     EntryCompleter nothing = [](const EntryRecord&, Entry&) {};
-    if (list_wrappers(decode_tree(file_->index.tree, nothing, options_.limits)) == file_->index.wrappers) return;
+    if (list_wrappers(decode_tree(file_->index.tree.bytes(), nothing, options_.limits)) == file_->index.wrappers)
+      return;
     damage("index", "its record of wrappers is not what the keys say");
   }
 

@@ -87,7 +87,8 @@ class NativeBits : public ::testing::Test {
     content_ = test::read_file(path());
     header_ = detail::parse_header(core::as_bytes(content_).first(detail::kHeaderBytes));
     core::Bytes index = core::as_bytes(content_).subspan(detail::kHeaderBytes, header_.index_size);
-    payloads_ = detail::parse_index(index, header_, Limits()).payloads;
+    detail::SharedBytes packed(core::ByteVector(index.begin(), index.end()));
+    payloads_ = detail::parse_index(packed, header_, Limits()).payloads;
     names_.clear();
     for (const NamedEntry& named : list_entries(open(path()).root)) names_.push_back(named.name);
   }
@@ -95,7 +96,7 @@ class NativeBits : public ::testing::Test {
   test::TempDir dir_;
   std::string content_;
   detail::NativeHeader header_;
-  std::vector<detail::Payload> payloads_;
+  detail::LargeVector<detail::Payload> payloads_;
   std::vector<std::string> names_;
 };
 
@@ -224,30 +225,33 @@ class ContradictoryIndex : public NativeBits {
 };
 
 TEST_F(ContradictoryIndex, PayloadThatIsNotThereIsRefusedByVerifyAsByLs) {
-  detail::NativeIndex made = detail::parse_index(index(), header_, Limits());
+  detail::NativeIndex made = detail::parse_index(detail::SharedBytes(index()), header_, Limits());
   bool found = false;
-  for (std::byte& byte : made.tree) {
+  core::ByteVector tree(made.tree.bytes().begin(), made.tree.bytes().end());
+  for (std::byte& byte : tree) {
     // The window of the second tensor: flags, dtype, rank, size 2, "cpu", payload 1, offset 0.
-    std::size_t at = static_cast<std::size_t>(&byte - made.tree.data());
-    if (byte != std::byte{1} || at + 1 >= made.tree.size() || at < 4) continue;
-    if (core::as_text(core::Bytes(made.tree).subspan(at - 3, 3)) != "cpu") continue;
+    std::size_t at = static_cast<std::size_t>(&byte - tree.data());
+    if (byte != std::byte{1} || at + 1 >= tree.size() || at < 4) continue;
+    if (core::as_text(core::Bytes(tree).subspan(at - 3, 3)) != "cpu") continue;
     byte = std::byte{77};
     found = true;
     break;
   }
   ASSERT_TRUE(found);
+  made.tree = detail::SharedBytes(std::move(tree));
   std::string content = with_index(content_, header_, detail::encode_index(made));
   EXPECT_EQ(open_error(content), "corrupt: the index contradicts itself: a tensor names a payload that is not there");
   EXPECT_EQ(verdict(content), open_error(content));
 }
 
 TEST_F(ContradictoryIndex, PayloadsThatOverlapAreRefusedInWhateverOrderTheyAreListed) {
-  detail::NativeIndex made = detail::parse_index(index(), header_, Limits());
+  detail::NativeIndex made = detail::parse_index(detail::SharedBytes(index()), header_, Limits());
   ASSERT_EQ(made.payloads.size(), 2U);
   std::swap(made.payloads[0], made.payloads[1]);
-  EXPECT_NO_THROW(detail::parse_index(detail::encode_index(made), header_, Limits()));
+  EXPECT_NO_THROW(detail::parse_index(detail::SharedBytes(detail::encode_index(made)), header_, Limits()));
   made.payloads[0].offset = made.payloads[1].offset;
-  std::string refused = test::error_of([&] { detail::parse_index(detail::encode_index(made), header_, Limits()); });
+  std::string refused =
+      test::error_of([&] { detail::parse_index(detail::SharedBytes(detail::encode_index(made)), header_, Limits()); });
   EXPECT_THAT(refused, HasSubstr("two parts of the file overlap at byte"));
 }
 

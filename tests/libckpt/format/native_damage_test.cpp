@@ -235,8 +235,9 @@ TEST(NativeWrappers, AreRecordedForEveryStateDict) {
   std::string content = test::read_file(dir.path() / "a.ckpt");
   core::Bytes all = core::as_bytes(content);
   detail::NativeHeader header = detail::parse_header(all.first(detail::kHeaderBytes));
+  core::Bytes packed = all.subspan(detail::kHeaderBytes, header.index_size);
   detail::NativeIndex index =
-      detail::parse_index(all.subspan(detail::kHeaderBytes, header.index_size), header, Limits());
+      detail::parse_index(detail::SharedBytes(core::ByteVector(packed.begin(), packed.end())), header, Limits());
   EXPECT_TRUE(index.has_wrappers);
   EXPECT_EQ(index.wrappers, expected);
 }

@@ -43,7 +43,8 @@ class Parity : public ::testing::Test {
     content_ = test::read_file(path());
     detail::NativeHeader header = detail::parse_header(core::as_bytes(content_).first(detail::kHeaderBytes));
     core::Bytes index = core::as_bytes(content_).subspan(detail::kHeaderBytes, header.index_size);
-    layout_ = *detail::parse_index(index, header, Limits()).parity;
+    detail::SharedBytes packed(core::ByteVector(index.begin(), index.end()));
+    layout_ = *detail::parse_index(packed, header, Limits()).parity;
   }
 
   RescueReport rescue_of(const std::string& damaged) const {

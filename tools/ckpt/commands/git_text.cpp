@@ -36,7 +36,7 @@ std::string line_of(const ckpt::DigestResult::Tensor& tensor, const ckpt::Tensor
 std::string describe(const ckpt::Checkpoint& checkpoint) {
   Listing listing = make_listing(checkpoint.root);
   ckpt::DigestResult digest = ckpt::digest(checkpoint.root);
-  ckpt::ModelStats stats = ckpt::stats(listing.tensors, {.bins = 0});
+  ckpt::ModelStats stats = ckpt::stats(ckpt::list_entries(checkpoint.root), {.bins = 0});
   std::string text = format_title(checkpoint) + ": " + count_of(listing.tensors.size(), "tensor") + ", " +
                      count_of(listing.elements, "element") + ", " + core::format_size(listing.bytes) + ", digest " +
                      to_hex(digest.model) + "\n";

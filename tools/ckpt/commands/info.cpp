@@ -73,7 +73,7 @@ void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& re
   json.key("file_bytes").value(info.file_bytes);
   json.key("tensors").value(static_cast<std::uint64_t>(info.listing.tensors.size()));
   json.key("elements").value(info.listing.elements);
-  json.key("parameters").value(info.listing.parameters);
+  json.key("parameters").value(info.parameters);
   json.key("bytes").value(info.listing.bytes);
   if (!info.schemes.empty()) write_counts(json, "quantized_layers", info.schemes);
   json.key("tied").value(info.tied);

@@ -29,7 +29,7 @@ constexpr std::size_t kMaxShown = 12;
 template <class Property>
 Counts count_by(const Listing& listing, Property property) {
   std::map<std::string, std::uint64_t> counts;
-  for (const ckpt::NamedEntry& tensor : listing.tensors) ++counts[property(*tensor.entry)];
+  for (const ListedTensor& tensor : listing.tensors) ++counts[property(*tensor.entry)];
   Counts sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return sorted;
@@ -95,11 +95,11 @@ std::string where_text(const std::string& at) {
   return at.empty() ? "the top" : core::quote(at);
 }
 
-/// Each bit of memory once, as Listing::parameters counts.
+/// Elements of parameters, each bit of memory once.
 std::uint64_t parameters_outside(const Listing& listing, const OptimizerPlaces& optimizers) {
   std::uint64_t count = 0;
   std::unordered_set<const void*> seen;
-  for (const ckpt::NamedEntry& tensor : listing.tensors) {
+  for (const ListedTensor& tensor : listing.tensors) {
     if (optimizers.hold(tensor.name)) continue;
     if (tensor.entry->bytes && !seen.insert(tensor.entry->bytes.get()).second) continue;
     bool parameter = ckpt::tensor_kind(tensor.name, *tensor.entry) == ckpt::TensorKind::parameter;
@@ -201,6 +201,7 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
   info.file_bytes = size_on_disk(address.path);
   if (address.at.empty()) info.optimizers = optimizer_facts(info.checkpoint);
   OptimizerPlaces optimizers(info.optimizers);
+  info.parameters = parameters_outside(info.listing, OptimizerPlaces({}));
   info.model_parameters = parameters_outside(info.listing, optimizers);
   find_unused(info);
   return info;
@@ -216,7 +217,7 @@ Facts facts_of(const Info& info) {
                  {"tensors", count_of(listing.tensors.size(), "tensor") + ", " + count_of(listing.elements, "element") +
                                  ", " + core::format_size(listing.bytes)}};
   if (info.model_parameters > 0) {
-    std::string note = info.model_parameters < listing.parameters ? ", without the optimizer" : "";
+    std::string note = info.model_parameters < info.parameters ? ", without the optimizer" : "";
     facts.emplace_back("parameters", count_and_size(info.model_parameters) + note);
   }
   if (!listing.tensors.empty()) {

@@ -30,7 +30,8 @@ struct Info {
   std::vector<ckpt::StateDictRef> state_dicts;
   std::uint64_t tied = 0;
   std::vector<OptimizerFact> optimizers;
-  std::uint64_t model_parameters = 0;  ///< elements of parameters outside of the optimizers
+  std::uint64_t parameters = 0;        ///< elements of what tensor_kind() calls parameters, shared memory counted once
+  std::uint64_t model_parameters = 0;  ///< those outside of the optimizers
   std::uint64_t unused_bytes = 0;      ///< that `ckpt compact` leaves behind
   std::string compact_command;         ///< which does so, "" when there are none
   std::uint64_t file_bytes = 0;        ///< of a folder all files in it

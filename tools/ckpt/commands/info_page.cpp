@@ -22,7 +22,7 @@ constexpr std::size_t kMaxRows = 5000;  // a page stays a page
 void add_dtypes(HtmlPage& page, const Info& info) {
   std::map<std::string, std::uint64_t> sums;
   std::unordered_set<const void*> seen;  // what several tensors share counts once
-  for (const ckpt::NamedEntry& tensor : info.listing.tensors) {
+  for (const ListedTensor& tensor : info.listing.tensors) {
     bool fresh = tensor.entry->bytes && seen.insert(tensor.entry->bytes.get()).second;
     if (fresh) sums[ckpt::type_name(*tensor.entry)] += tensor.entry->byte_size();
   }
@@ -38,9 +38,9 @@ void add_largest(HtmlPage& page, const Info& info) {
   std::vector<HtmlPage::Bar> bars;
   std::vector<std::size_t> order = ordered(info.listing, Order::size);
   for (std::size_t i = 0; i < std::min(order.size(), kLargest); ++i) {
-    const ckpt::NamedEntry& tensor = info.listing.tensors[order[i]];
+    const ListedTensor& tensor = info.listing.tensors[order[i]];
     std::uint64_t bytes = tensor.entry->byte_size();
-    bars.push_back({tensor.name, static_cast<double>(bytes),
+    bars.push_back({std::string(tensor.name), static_cast<double>(bytes),
                     core::format_size(bytes) + "  " + core::to_list(tensor.entry->shape)});
   }
   page.add_bars("Largest tensors", bars);

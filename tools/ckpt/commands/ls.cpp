@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "libckpt/format/spread.h"
 #include "libckpt/open_save.h"
@@ -83,7 +84,7 @@ void print_chunks(Output& out, const Listed& listed) {
   Table table(
       {{"NAME"}, {"OFFSETS"}, {"SIZES"}, {"PART"}, {"AT", Table::Align::right}, {"STORED", Table::Align::right}});
   for (std::size_t i : listed.shown) {
-    const ckpt::NamedEntry& tensor = listed.listing.tensors[i];
+    const ListedTensor& tensor = listed.listing.tensors[i];
     for (const ckpt::SpreadPiece& piece : listed.spread->of(*tensor.entry)) {
       table.add_row({core::printable(tensor.name), core::to_list(piece.offsets), core::to_list(piece.sizes),
                      piece.file.empty() ? "(not written)" : core::printable(piece.file),
@@ -124,21 +125,21 @@ class Document {
   Document(Output& out, bool one_file) : out_(out), one_file_(one_file) {
     out_.answer_is_one();
     files_.begin_object().key("files").begin_array();
-    tensors_.begin_array();
   }
   void add(const Address& address, const Listed& listed, const ckpt::Report& report) {
     add_file(address, listed, report);
     if (one_file_) print_files();  // so that a long list needs no buffer of its size
-    const std::string file = address.shown();
+    const TensorLines lines(listed.listing, address.shown(), listed.spread ? &*listed.spread : nullptr);
     for (std::size_t i : listed.shown) {
-      write_tensor(tensors_, listed.listing, i, file, listed.spread ? &*listed.spread : nullptr);
-      if (one_file_ && tensors_.text().size() >= kPiece) out_.print(tensors_.take());
+      if (std::exchange(tensor_came_, true)) tensors_ += ',';
+      lines.append(tensors_, i);
+      if (one_file_ && tensors_.size() >= kPiece) print_tensors();
     }
   }
   void finish() {
     if (!one_file_) print_files();
-    tensors_.end_array();
-    out_.print(tensors_.take() + "}\n");
+    tensors_ += "]}\n";
+    print_tensors();
   }
 
  private:
@@ -163,9 +164,16 @@ class Document {
     out_.print(files_.take());
   }
 
+  void print_tensors() {
+    out_.print(tensors_);
+    tensors_.clear();
+  }
+
   Output& out_;
   bool one_file_;
-  ckpt::JsonWriter files_, tensors_;
+  ckpt::JsonWriter files_;
+  std::string tensors_ = "[";  ///< JSON of those that are not printed yet
+  bool tensor_came_ = false;
 };
 
 void print_file(Context& context, const Options& options, const Address& address, const Listed& listed) {

@@ -8,7 +8,7 @@ namespace cli {
 namespace {
 
 /// The first tensor of the file with the storage of tensor `index`; "" where that is the tensor itself.
-std::string shared_with(const Listing& listing, std::size_t index) {
+std::string_view shared_with(const Listing& listing, std::size_t index) {
   std::ptrdiff_t tied = listing.tied_to[index];
   if (tied < 0 || static_cast<std::size_t>(tied) == index) return "";
   return listing.tensors[static_cast<std::size_t>(tied)].name;
@@ -35,13 +35,13 @@ FoldedNames fold_names(const Listing& listing, const std::vector<ckpt::Branch>& 
 }
 
 ListedName listed_name(const Listing& listing, const FoldedNames& folds, std::size_t index) {
-  const ckpt::NamedEntry& tensor = listing.tensors[index];
+  const ListedTensor& tensor = listing.tensors[index];
   auto fold = folds.find(tensor.name);
   bool several = fold != folds.end() && fold->second.layers.count > 1;
-  ListedName out{core::printable(several ? fold->second.layers.label : tensor.name), ""};
+  ListedName out{core::printable(several ? std::string_view(fold->second.layers.label) : tensor.name), ""};
   out.hidden = fold != folds.end() && fold->second.layers.hidden;
   auto note = [&](const std::string& text) { out.notes += (out.notes.empty() ? "" : ", ") + text; };
-  std::string shared = several ? fold->second.shared : shared_with(listing, index);
+  std::string_view shared = several ? std::string_view(fold->second.shared) : shared_with(listing, index);
   if (several) note("\u00d7" + core::format_count(fold->second.layers.count));
   if (!shared.empty()) note("shares " + core::quote(shared));
   if (!tensor.entry->bytes) note("no values");

@@ -3,6 +3,7 @@
 // 'wte.weight'". Thread safety: pure. Use: FoldedNames folds = fold_names(listing, ckpt::branches(root));
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -17,8 +18,8 @@ struct FoldedName {
   std::string shared = {};  ///< the tensor it shares a storage with, as the list names it; "" for none
 };
 
-/// By the name of the tensor; none at all: each is shown.
-using FoldedNames = std::unordered_map<std::string, FoldedName>;
+/// By the name of the tensor, as the listing keeps it; none at all: each is shown.
+using FoldedNames = std::unordered_map<std::string_view, FoldedName>;
 FoldedNames fold_names(const Listing& listing, const std::vector<ckpt::Branch>& branches);
 
 /// One row of a list.
