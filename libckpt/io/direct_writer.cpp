@@ -1,6 +1,8 @@
 #include "libckpt/io/direct_writer.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -8,8 +10,9 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "libckpt/io/aligned_block.h"
+#include "libckpt/io/large_pages.h"
 #include "libckpt/io/page_cache_use.h"
 
 namespace ckpt::detail {
@@ -17,6 +20,12 @@ namespace {
 
 using core::Bytes;
 using core::MutableBytes;
+
+// Two writes are under way at once, so that the disk has one while the thread of the other waits for its turn on a busy
+// machine, and one block more is full meanwhile.
+constexpr std::size_t kBlock = kDirectBlock / 2;
+constexpr std::size_t kBlocks = 4;
+constexpr std::size_t kThreads = 2;
 
 /// Where a write stopped, and why; 0: it did not.
 struct Failure {
@@ -32,15 +41,15 @@ struct Failure {
 
 struct DirectWriter::Impl {
   Impl(Fd direct_in, int plain_in, bool overlap_in)
-      : direct(std::move(direct_in)), plain(plain_in), overlap(overlap_in) {}
+      : direct(std::move(direct_in)), plain(plain_in), wanted(overlap_in ? kThreads : 0) {}
 
   ~Impl() {
     {
       std::lock_guard lock(mutex);
       stopped = true;
     }
-    changed.notify_all();
-    if (thread.joinable()) thread.join();
+    came.notify_all();
+    for (std::thread& thread : threads) thread.join();
   }
 
   /// As write_fully(), past the cache as far as the system takes it: what a short write leaves is aligned no more.
@@ -62,10 +71,10 @@ struct DirectWriter::Impl {
   /// As many bytes as the block may hold: up to where the disk's blocks begin, then whole ones.
   std::size_t capacity() const {
     std::size_t over = begin % kDirectAlignment;
-    return over == 0 ? kDirectBlock : kDirectAlignment - over;
+    return over == 0 ? kBlock : kDirectAlignment - over;
   }
 
-  Bytes pending() const { return Bytes(blocks[filling].bytes()).first(used); }
+  Bytes pending() const { return Bytes(blocks[filling].memory.bytes()).first(used); }
 
   /// The block is full, or ends where an aligned one may begin.
   void pass_on() {
@@ -73,46 +82,51 @@ struct DirectWriter::Impl {
     const std::uint64_t at = begin;
     begin += std::exchange(used, 0);
     if (at % kDirectAlignment != 0) return fail_if({write_fully(plain, at, bytes), at});
-    wait();
-    if (!overlap || !has_thread()) return fail_if(write_direct(at, bytes));
-    {
-      std::lock_guard lock(mutex);
-      job = bytes;
-      job_offset = at;
-    }
-    changed.notify_all();
-    filling = 1 - filling;
+    if (!has_threads()) return fail_if(write_direct(at, bytes));
+    std::unique_lock lock(mutex);
+    blocks[filling].offset = at;
+    blocks[filling].state = State::waits;
+    came.notify_one();
+    filling = next_of(filling);
+    freed.wait(lock, [&] { return blocks[filling].state == State::free; });
+    fail_if(failed);
   }
 
-  /// Starts it; false where the system gives none.
-  bool has_thread() {
-    if (thread.joinable()) return true;
-    try {
-      thread = std::thread([this] { work(); });
-    } catch (const std::system_error&) {
-      overlap = false;
+  /// Starts one more while there are fewer than wanted; false where the system gives none at all.
+  bool has_threads() {
+    if (threads.size() < wanted) {
+      try {
+        threads.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        wanted = threads.size();
+      }
     }
-    return overlap;
+    return !threads.empty();
   }
 
   void work() {
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(lock, [&] { return stopped || !job.empty(); });
-      if (job.empty()) return;
+      came.wait(lock, [&] { return stopped || blocks[written].state == State::waits; });
+      if (stopped) return;
+      Block& block = blocks[written];
+      written = next_of(written);
+      block.state = State::is_written;
       lock.unlock();
-      Failure failure = write_direct(job_offset, job);
+      const Failure failure = write_direct(block.offset, block.memory.bytes());
       lock.lock();
-      job = {};
-      failed = failure;
-      changed.notify_all();
+      block.state = State::free;
+      if (failed.error == 0) failed = failure;
+      freed.notify_one();
     }
   }
 
-  /// Until the thread has nothing to do.
+  /// Until the threads have nothing to do.
   void wait() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return job.empty(); });
+    freed.wait(lock, [&] {
+      return std::ranges::all_of(blocks, [](const Block& block) { return block.state == State::free; });
+    });
     fail_if(failed);
   }
 
@@ -130,22 +144,30 @@ struct DirectWriter::Impl {
     fail_if({write_fully(plain, at + whole, bytes.subspan(whole)), at + whole});
   }
 
+  enum class State : std::uint8_t { free, waits, is_written };
+  struct Block {
+    LargeBlock memory = LargeBlock(kBlock);  ///< one large page, which the system pins at once
+    std::uint64_t offset = 0;
+    State state = State::free;
+  };
+  static std::size_t next_of(std::size_t block) { return (block + 1) % kBlocks; }
+
   Fd direct;
   int plain;
-  bool overlap;
-  bool refused = false;  ///< the file system does not write past the cache; seen by one thread at a time
-  AlignedBlock blocks[2] = {AlignedBlock(kDirectBlock), AlignedBlock(kDirectBlock)};
-  int filling = 0;
+  std::size_t wanted;                 ///< threads that write
+  std::atomic<bool> refused = false;  ///< the file system does not write past the cache
+  std::array<Block, kBlocks> blocks;  ///< filled and written in a ring
+  std::size_t filling = 0;
   std::uint64_t begin = 0;  ///< where the block that is filled belongs
   std::size_t used = 0;
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  Bytes job;  ///< being written by the thread
-  std::uint64_t job_offset = 0;
+  std::mutex mutex;               ///< of the states and all that follows
+  std::condition_variable came;   ///< a block that waits
+  std::condition_variable freed;  ///< a block
+  std::size_t written = 0;        ///< the block that is written next
   Failure failed;
   bool stopped = false;
-  std::thread thread;
+  std::vector<std::thread> threads;
 };
 
 DirectWriter::DirectWriter(Fd direct, int plain, bool overlap)
@@ -157,7 +179,7 @@ MutableBytes DirectWriter::room(std::uint64_t offset) {
     impl_->settle();
     impl_->begin = offset;
   }
-  return impl_->blocks[impl_->filling].bytes().first(impl_->capacity()).subspan(impl_->used);
+  return impl_->blocks[impl_->filling].memory.bytes().first(impl_->capacity()).subspan(impl_->used);
 }
 
 void DirectWriter::advance(std::size_t size) {

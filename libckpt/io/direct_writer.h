@@ -1,6 +1,6 @@
 #pragma once
 // DirectWriter: bytes on their way to a file past the page cache, where a large save is several times as fast as
-// through it. They are gathered in aligned blocks; one block is written by a thread of its own while the next is
+// through it. They are gathered in aligned blocks, which two threads of its own write while the next is
 // filled. What does not fill a block of the disk at the begin and the end goes through the cache. Internal to
 // libckpt/io. Thread safety: one owner. Use: DirectWriter out(std::move(fd), plain, true); out.write(0, bytes);
 // out.settle();
