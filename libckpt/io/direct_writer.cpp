@@ -23,9 +23,9 @@ using core::MutableBytes;
 
 // Two writes are under way at once, so that the disk has one while the thread of the other waits for its turn on a busy
 // machine, and one block more is full meanwhile.
-constexpr std::size_t kBlock = kDirectBlock / 2;
-constexpr std::size_t kBlocks = 4;
-constexpr std::size_t kThreads = 2;
+constexpr std::size_t kWriteBlock = kDirectBlock / 2;
+constexpr std::size_t kWriteBlocks = 4;
+constexpr std::size_t kWriteThreads = 2;
 
 /// Where a write stopped, and why; 0: it did not.
 struct Failure {
@@ -41,7 +41,7 @@ struct Failure {
 
 struct DirectWriter::Impl {
   Impl(Fd direct_in, int plain_in, bool overlap_in)
-      : direct(std::move(direct_in)), plain(plain_in), wanted(overlap_in ? kThreads : 0) {}
+      : direct(std::move(direct_in)), plain(plain_in), wanted(overlap_in ? kWriteThreads : 0) {}
 
   ~Impl() {
     {
@@ -71,7 +71,7 @@ struct DirectWriter::Impl {
   /// As many bytes as the block may hold: up to where the disk's blocks begin, then whole ones.
   std::size_t capacity() const {
     std::size_t over = begin % kDirectAlignment;
-    return over == 0 ? kBlock : kDirectAlignment - over;
+    return over == 0 ? kWriteBlock : kDirectAlignment - over;
   }
 
   Bytes pending() const { return Bytes(blocks[filling].memory.bytes()).first(used); }
@@ -146,17 +146,17 @@ struct DirectWriter::Impl {
 
   enum class State : std::uint8_t { free, waits, is_written };
   struct Block {
-    LargeBlock memory = LargeBlock(kBlock);  ///< one large page, which the system pins at once
+    LargeBlock memory = LargeBlock(kWriteBlock);  ///< one large page, which the system pins at once
     std::uint64_t offset = 0;
     State state = State::free;
   };
-  static std::size_t next_of(std::size_t block) { return (block + 1) % kBlocks; }
+  static std::size_t next_of(std::size_t block) { return (block + 1) % kWriteBlocks; }
 
   Fd direct;
   int plain;
-  std::size_t wanted;                 ///< threads that write
-  std::atomic<bool> refused = false;  ///< the file system does not write past the cache
-  std::array<Block, kBlocks> blocks;  ///< filled and written in a ring
+  std::size_t wanted;                      ///< threads that write
+  std::atomic<bool> refused = false;       ///< the file system does not write past the cache
+  std::array<Block, kWriteBlocks> blocks;  ///< filled and written in a ring
   std::size_t filling = 0;
   std::uint64_t begin = 0;  ///< where the block that is filled belongs
   std::size_t used = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // A text as JSON behind what was written before, without a string of its own. Internal to libckpt and its tools. Thread
-// safety: pure. Use: append_json_text(line, name);
+// safety: pure. Use: std::string line;
+// append_json_text(line, name);
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 // LargeBlock and LargeVector: memory that may be much, in large pages where the system has them, which costs a tenth of
-// the faults. Thread safety: as a vector. Errors: std::bad_alloc. Use: LargeBlock index(size);
-// source.read(0, index.bytes());
+// the faults. Thread safety: as a vector. Errors: std::bad_alloc. Use: LargeBlock index(64 << 20);
+// std::ranges::fill(index.bytes(), std::byte{0});
 
 #include <cstddef>
 #include <new>

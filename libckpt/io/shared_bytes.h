@@ -1,6 +1,7 @@
 #pragma once
 // SharedBytes: a part of a block of bytes that lives as long as anybody looks into it; a copy copies no byte.
-// Thread safety: immutable. Use: SharedBytes index(std::move(bytes)); SharedBytes tree = index.part(content);
+// Thread safety: immutable. Use: SharedBytes index(core::ByteVector(100));
+// SharedBytes tree = index.part(index.bytes().first(10));
 
 #include <memory>
 #include <utility>

@@ -33,7 +33,7 @@ std::string random_text(std::size_t size, unsigned seed = 1) {
 }
 
 /// Writes that went past the cache, by their flags; the calls are real.
-int direct_writes = 0;
+std::atomic<int> direct_writes = 0;
 ssize_t counting_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
   direct_writes += (::fcntl(fd, F_GETFL) & O_DIRECT) != 0;
   return ::pwrite(fd, data, size, offset);

@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "libckpt/io/distinct.h"
+#include "libckpt/io/large_pages.h"
+#include "libckpt/io/shared_bytes.h"
 
 namespace {
 
@@ -77,6 +81,35 @@ TEST(ObjectArena, LetsObjectsGoOnAnyThread) {
   EXPECT_EQ(Counted::alive, 0);
 }
 
+TEST(LargeBlock, HoldsItsBytesWhereverItMoves) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, std::size_t{5} << 20}) {
+    ckpt::detail::LargeBlock first(size);
+    std::ranges::fill(first.bytes(), std::byte{7});
+    const std::byte* memory = first.data();
+    ckpt::detail::LargeBlock second(std::move(first));
+    EXPECT_EQ(second.data(), memory);
+    EXPECT_EQ(second.size(), size);
+    EXPECT_EQ(std::ranges::count(second.bytes(), std::byte{7}), static_cast<std::ptrdiff_t>(size));
+  }
+}
+
+TEST(LargePages, HoldAVectorThatGrows) {
+  ckpt::detail::LargeVector<std::uint64_t> numbers;
+  for (std::uint64_t i = 0; i < 1'000'000; ++i) numbers.push_back(i * i);
+  const ckpt::detail::LargeVector<std::uint64_t> copy = numbers;
+  for (std::uint64_t i = 0; i < copy.size(); i += 997) ASSERT_EQ(copy[i], i * i);
+}
+
+TEST(SharedBytes, KeepTheirBlockAlive) {
+  ckpt::detail::SharedBytes part;
+  {
+    const ckpt::detail::SharedBytes whole(core::ByteVector(100'000, std::byte{9}));
+    part = whole.part(whole.bytes().subspan(50'000, 7));
+  }
+  EXPECT_EQ(part.size(), 7U);
+  EXPECT_EQ(std::ranges::count(part.bytes(), std::byte{9}), 7);
+}
+
 TEST(Distinct, FindsWhatIsThereTwice) {
   std::vector<int> numbers(5000);
   std::vector<const int*> all;
@@ -90,6 +123,10 @@ TEST(Distinct, FindsWhatIsThereTwice) {
   all.push_back(nullptr);
   EXPECT_FALSE(ckpt::detail::all_differ(all));
   EXPECT_TRUE(ckpt::detail::all_differ(std::vector<const int*>{}));
+  std::vector<const int*> falling(twice.rbegin() + 2, twice.rend());
+  EXPECT_TRUE(ckpt::detail::all_differ(falling));
+  falling.push_back(&numbers[17]);
+  EXPECT_FALSE(ckpt::detail::all_differ(falling));
 }
 
 }  // namespace

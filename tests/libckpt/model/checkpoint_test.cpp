@@ -58,6 +58,18 @@ TEST(Checkpoint, AVisitSeesWhatAListHas) {
   EXPECT_EQ(at, listed.size());
 }
 
+TEST(Checkpoint, NamesThatAVisitKeepsAreThoseOfTheTree) {
+  const Value root = Value::dict({{"deep", Value::dict({{"weight", tensor()}})}, {"bias", tensor()}, {3, tensor()}});
+  std::vector<std::pair<std::string_view, bool>> seen;
+  ckpt::visit_named_tensors(root, [&](std::string_view name, bool kept, const Value& /*tensor*/) {
+    if (kept) {
+      EXPECT_EQ(name.data(), root.as_dict().items[1].first.as_text().data());
+    }
+    seen.emplace_back(kept ? name : "", kept);
+  });
+  EXPECT_EQ(seen, (std::vector<std::pair<std::string_view, bool>>{{"", false}, {"bias", true}, {"", false}}));
+}
+
 TEST(Checkpoint, PathsKeepTheKindOfTheirSteps) {
   auto entries = ckpt::list_entries(training_file());
   ASSERT_EQ(entries[2].path.size(), 4U);
