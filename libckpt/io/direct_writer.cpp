@@ -57,10 +57,12 @@ struct DirectWriter::Impl {
     while (!bytes.empty() && !refused) {
       ssize_t n = file_ops().pwrite(direct.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno != EINVAL) return {errno, offset};
+      if (n < 0 && errno == EINVAL) {
+        refused = true;  // for good: a write of the other thread may well end after this one
+        break;
+      }
+      if (n < 0) return {errno, offset};
       if (n == 0) return {ENOSPC, offset};
-      refused = n < 0;
-      if (refused) break;
       offset += static_cast<std::uint64_t>(n);
       bytes = bytes.subspan(static_cast<std::size_t>(n));
       if (offset % kDirectAlignment != 0) break;

@@ -5,7 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checked_source.h"
@@ -50,6 +54,27 @@ ssize_t full_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
   if (offset < (9 << 20)) return ::pwrite(fd, data, size, offset);
   errno = ENOSPC;
   return -1;
+}
+
+/// The first write past the cache is refused while a second is under way, which the system takes once the first has
+/// gone through the cache.
+std::atomic<int> cached_writes = 0;
+ssize_t pwrite_refused_midway(int fd, const void* data, std::size_t size, off_t offset) {
+  auto wait_for = [](const std::atomic<int>& count, int least) {
+    for (int i = 0; i < 2000 && count < least; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  if ((::fcntl(fd, F_GETFL) & O_DIRECT) == 0) {
+    const ssize_t n = ::pwrite(fd, data, size, offset);
+    ++cached_writes;
+    return n;
+  }
+  if (direct_writes++ == 0) {
+    wait_for(direct_writes, 2);
+    errno = EINVAL;
+    return -1;
+  }
+  wait_for(cached_writes, 1);
+  return ::pwrite(fd, data, size, offset);
 }
 
 ckpt::detail::FileOps with_pwrite(ssize_t (*pwrite)(int, const void*, std::size_t, off_t)) {
@@ -117,6 +142,19 @@ TEST_P(Direct, ShortWritesAndRefusalsEndInTheSameFile) {
     write_like_a_format(dir.path() / "a", options(), 12'000'001);
     EXPECT_EQ(read_file(dir.path() / "a") == read_file(dir.path() / "plain"), true);
   }
+}
+
+TEST(DirectWrites, ARefusalIsForGoodWhateverTheOtherThreadWrites) {
+  test::TempDir dir;
+  const Ops ops(with_pwrite(pwrite_refused_midway));
+  direct_writes = 0;
+  cached_writes = 0;
+  const std::string text = random_text(24 << 20);
+  AtomicFile file(dir.path() / "a", kDirect);
+  file.write(core::as_bytes(text));
+  file.commit();
+  EXPECT_LE(direct_writes, 2);
+  EXPECT_EQ(read_file(dir.path() / "a") == text, true);
 }
 
 TEST_P(Direct, AFullDiskIsSaidAndTheOldFileStays) {
