@@ -57,6 +57,21 @@ TEST_P(NarrowLayers, ProductsOfPartsAndBatches) {
   expect_rounded(core::bmm(many, turned), core::bmm(exact(many), exact(turned)), 40);
 }
 
+/// Through the first column of the kernel no output sees a pixel: its gradient is 0, whatever memory held before.
+TEST_P(NarrowLayers, TapsThatSeePaddingAloneGetNoGradient) {
+  for (const std::int64_t channels : {8, 40}) {
+    const Tensor x = randn({2, channels, 5, 2}), w = randn({33, channels, 3, 3}).requires_grad_();
+    const core::Conv2dOptions options{.stride = {1, 3}, .padding = {0, 1}, .dilation = {2, 1}};
+    const Tensor loud = randn({33, 64, 3, 3}).requires_grad_();  // what is in memory now
+    (core::conv2d(randn({2, 64, 20, 20}) * 100, loud) * 100).sum().backward();
+    const Tensor y = core::conv2d(x, w, {}, options), wide = exact(w).requires_grad_();
+    y.sum().backward();
+    core::conv2d(exact(x), wide, {}, options).sum().backward();
+    expect_rounded(w.grad(), wide.grad(), 1);
+    EXPECT_TRUE(w.grad().select(3, 0).equal(core::zeros({33, channels, 3}, {.dtype = GetParam()})));
+  }
+}
+
 struct Layer {
   core::Shape image, weight;
   core::Conv2dOptions options;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <unordered_map>
 
@@ -108,6 +109,31 @@ void conv2d_input_grad(const Conv2dInputGradParams& p) {
   finish_pass();
 }
 
+/// Whether an output sees a pixel through this tap of a row or column of the kernel, and not padding alone.
+struct Taps {
+  std::int64_t outputs, stride, padding, dilation, pixels;
+  bool sees(std::int64_t tap) const {
+    for (std::int64_t i = 0; i < outputs; ++i) {
+      const std::int64_t at = i * stride - padding + tap * dilation;
+      if (at >= 0 && at < pixels) return true;
+    }
+    return false;
+  }
+};
+
+/// The gradient of taps that see padding alone is 0: oneDNN's kernel for bf16 leaves there what was in its memory.
+void clear_unseen_taps(const Conv2dSizes& s, std::int64_t element, void* weight_grad) {
+  const Taps rows{s.out_h, s.stride_h, s.pad_top, s.dilation_h, s.in_h};
+  const Taps columns{s.out_w, s.stride_w, s.pad_left, s.dilation_w, s.in_w};
+  const std::int64_t taps = s.kernel_h * s.kernel_w, kernels = s.out_channels * (s.in_channels / s.groups);
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    if (rows.sees(tap / s.kernel_w) && columns.sees(tap % s.kernel_w)) continue;
+    for (std::int64_t i = 0; i < kernels; ++i) {
+      std::memset(behind(weight_grad, (i * taps + tap) * element), 0, static_cast<std::size_t>(element));
+    }
+  }
+}
+
 template <Element kElement>
 void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   const Conv2dSizes& s = p.sizes;
@@ -123,6 +149,7 @@ void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   conv.primitive.execute(dnnl_stream(), arguments);
   weight.finish();
   finish_pass();
+  if constexpr (kElement == Element::bf16) clear_unseen_taps(s, kElementBytes<kElement>, p.weight_grad);
 }
 
 /// Whether a convolution sees some of the pixels of its images and nothing of the others.
