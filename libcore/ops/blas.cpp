@@ -142,7 +142,7 @@ Shape joined(Shape lead, std::initializer_list<std::int64_t> last) {
 /// (..., m, k) @ (k, n) or (k): one product over all rows.
 Tensor matmul_folded(const Tensor& a, const Tensor& b) {
   Shape rows(a.sizes().span().first(a.sizes().size() - 1));
-  Tensor flat = a.reshape({-1, a.size(-1)});
+  Tensor flat = a.reshape({rows.numel(), a.size(-1)});
   if (b.dim() == 1) return unsafe_view(mv(flat, b), rows);
   return unsafe_view(mm(flat, b), joined(rows, {b.size(1)}));
 }
@@ -309,9 +309,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!bias.defined()) return matmul(x, transposed);
   if (x.dim() == 2) return addmm(bias, x, transposed);
   if (x.dim() == 1 || x.is_contiguous()) {
-    Shape out(x.sizes().span().first(x.sizes().size() - 1));
-    out.push_back(weight.size(0));
-    return unsafe_view(addmm(bias, x.reshape({-1, x.size(-1)}), transposed), out);
+    const Shape rows(x.sizes().span().first(x.sizes().size() - 1));
+    const Tensor flat = x.reshape({rows.numel(), x.size(-1)});
+    return unsafe_view(addmm(bias, flat, transposed), joined(rows, {weight.size(0)}));
   }
   return matmul(x, transposed) + bias;
 }

@@ -47,6 +47,13 @@ TEST_P(NarrowLayers, LinearOfFewAndManyRows) {
   }
 }
 
+TEST_P(NarrowLayers, ProductsOverNoElementsAreZero) {
+  const Tensor x = randn({3, 17, 0}), w = randn({32, 0}), bias = randn({32});
+  EXPECT_TRUE(core::matmul(x, w.t()).equal(core::zeros({3, 17, 32}, {.dtype = GetParam()})));
+  EXPECT_TRUE(core::matmul(x, w[0]).equal(core::zeros({3, 17}, {.dtype = GetParam()})));
+  EXPECT_TRUE(core::linear(x, w, bias).equal(bias.expand({3, 17, 32})));
+}
+
 TEST_P(NarrowLayers, ProductsOfPartsAndBatches) {
   const Tensor a = randn({20, 90}).slice(1, 3, 43), b = randn({40, 70}).slice(1, 5, 55), c = randn({20, 50});
   expect_rounded(core::matmul(a, b), core::matmul(exact(a), exact(b)), 40);
