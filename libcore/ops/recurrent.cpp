@@ -30,35 +30,39 @@
 namespace core {
 namespace {
 
-/// What a step gets from a state: in the state's type, also where the weight was widened (for_steps).
-Tensor from_state(const Tensor& h, const Tensor& weight, const Tensor& bias = {}) {
-  if (h.dtype() == weight.dtype()) return linear(h, weight, bias);
-  return linear(h.to(weight.dtype()), weight, bias).to(h.dtype());
+/// The weights of a step. widened: those that a state is multiplied with are f32 for states of f16 (for_steps).
+struct StepWeights : RecurrentWeights {
+  bool widened = false;
+};
+
+/// What a step gets from a state, in the state's type.
+Tensor from_state(const StepWeights& w, const Tensor& h, const Tensor& weight, const Tensor& bias = {}) {
+  if (!w.widened) return linear(h, weight, bias);
+  return linear(h.to(DType::f32), weight, bias).to(h.dtype());
 }
 
-Tensor rnn_step(RecurrentKind kind, const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
-  const Tensor sums = from_input + from_state(h, w.w_hh, w.b_hh);
+Tensor rnn_step(RecurrentKind kind, const Tensor& from_input, const Tensor& h, const StepWeights& w) {
+  const Tensor sums = from_input + from_state(w, h, w.w_hh, w.b_hh);
   return kind == RecurrentKind::relu ? relu(sums) : tanh(sums);
 }
 
-Tensor gru_step(const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
-  const std::vector<Tensor> x = from_input.chunk(3, -1), s = from_state(h, w.w_hh, w.b_hh).chunk(3, -1);
+Tensor gru_step(const Tensor& from_input, const Tensor& h, const StepWeights& w) {
+  const std::vector<Tensor> x = from_input.chunk(3, -1), s = from_state(w, h, w.w_hh, w.b_hh).chunk(3, -1);
   const Tensor reset = sigmoid(x[0] + s[0]), update = sigmoid(x[1] + s[1]);
   const Tensor fresh = tanh(x[2] + s[2] * reset);
   return (h - fresh) * update + fresh;
 }
 
-RecurrentState lstm_step(const Tensor& from_input, const RecurrentState& state, const RecurrentWeights& w) {
-  const std::vector<Tensor> gates = (from_input + from_state(state.h, w.w_hh, w.b_hh)).chunk(4, -1);
+RecurrentState lstm_step(const Tensor& from_input, const RecurrentState& state, const StepWeights& w) {
+  const std::vector<Tensor> gates = (from_input + from_state(w, state.h, w.w_hh, w.b_hh)).chunk(4, -1);
   RecurrentState next;
   next.c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
   next.h = sigmoid(gates[3]) * tanh(next.c);
-  if (w.w_hr.defined()) next.h = from_state(next.h, w.w_hr);
+  if (w.w_hr.defined()) next.h = from_state(w, next.h, w.w_hr);
   return next;
 }
 
-RecurrentState step(RecurrentKind kind, const Tensor& from_input, const RecurrentState& state,
-                    const RecurrentWeights& w) {
+RecurrentState step(RecurrentKind kind, const Tensor& from_input, const RecurrentState& state, const StepWeights& w) {
   if (kind == RecurrentKind::lstm) return lstm_step(from_input, state, w);
   if (kind == RecurrentKind::gru) return {gru_step(from_input, state.h, w)};
   return {rnn_step(kind, from_input, state.h, w)};
@@ -67,19 +71,21 @@ RecurrentState step(RecurrentKind kind, const Tensor& from_input, const Recurren
 /// The weights that each step takes: those of f16, which the host multiplies as f32, widened once for all steps. Sums
 /// are rounded as before; gradients are added up over the steps in f32 and rounded once. Few rows without a gradient
 /// take the weights as they are, which are read at each step and are half as many bytes so.
-RecurrentWeights for_steps(const Tensor& x, const RecurrentWeights& w) {
+StepWeights for_steps(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
   constexpr std::int64_t kFewRows = 11, kManyWeights = 1 << 16;
-  const bool all_f16 = x.dtype() == DType::f16 && w.w_hh.dtype() == DType::f16;
-  if (!all_f16 || !x.device().is_cpu() || x.size(0) < 2 || is_autocast_enabled("cpu")) return w;
+  const auto is_f16 = [](const Tensor* t) { return !t->defined() || t->dtype() == DType::f16; };
+  const auto inputs = {&x, &h, &w.w_hh, &w.b_hh, &w.w_hr};  // where one is not, the step says so
+  const bool all_f16 = std::all_of(inputs.begin(), inputs.end(), is_f16);
+  if (!all_f16 || !x.device().is_cpu() || x.size(0) < 2 || is_autocast_enabled("cpu")) return {w};
   const bool keeps_history = is_grad_enabled() && (w.w_hh.requires_grad() || x.requires_grad());
-  if (!keeps_history && x.size(1) <= kFewRows && w.w_hh.numel() >= kManyWeights) return w;
+  if (!keeps_history && x.size(1) <= kFewRows && w.w_hh.numel() >= kManyWeights) return {w};
   const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::f32) : t; };
-  return {w.w_ih, wide(w.w_hh), w.b_ih, wide(w.b_hh), wide(w.w_hr)};
+  return {{w.w_ih, wide(w.w_hh), w.b_ih, wide(w.b_hh), wide(w.w_hr)}, true};
 }
 
 RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& weights,
                    bool reverse) {
-  const RecurrentWeights w = for_steps(x, weights);
+  const StepWeights w = for_steps(x, start.h, weights);
   std::vector<Tensor> inputs = linear(x, w.w_ih, w.b_ih).unbind(0), outputs;
   if (reverse) std::reverse(inputs.begin(), inputs.end());
   RecurrentState state = start;
@@ -112,19 +118,19 @@ bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w
 }  // namespace
 
 Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
-  return rnn_step(RecurrentKind::tanh, linear(x, w.w_ih, w.b_ih), h, w);
+  return rnn_step(RecurrentKind::tanh, linear(x, w.w_ih, w.b_ih), h, {w});
 }
 
 Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
-  return rnn_step(RecurrentKind::relu, linear(x, w.w_ih, w.b_ih), h, w);
+  return rnn_step(RecurrentKind::relu, linear(x, w.w_ih, w.b_ih), h, {w});
 }
 
 Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
-  return gru_step(linear(x, w.w_ih, w.b_ih), h, w);
+  return gru_step(linear(x, w.w_ih, w.b_ih), h, {w});
 }
 
 RecurrentState lstm_cell(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w) {
-  return lstm_step(linear(x, w.w_ih, w.b_ih), state, w);
+  return lstm_step(linear(x, w.w_ih, w.b_ih), state, {w});
 }
 
 namespace detail {

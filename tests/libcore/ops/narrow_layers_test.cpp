@@ -15,6 +15,7 @@
 #include "libcore/ops/recurrent.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
@@ -155,6 +156,21 @@ TEST_P(NarrowLayers, RecurrentLayersAreTheirSteps) {
     // Whose sums over the steps are rounded at each of them.
     EXPECT_TRUE(core::allclose(exact(together), exact(w.w_hh.grad()), {.rtol = 0.05, .atol = 0.05}));
   }
+}
+
+/// A state of another type is an error, in a cell and in a layer.
+TEST_P(NarrowLayers, RecurrentStatesOfAnotherTypeAreRefused) {
+  const Tensor x = randn({5, 12, 6}), h = core::randn({12, 10});
+  const core::RecurrentWeights tanh{randn({10, 6}), randn({10, 10})}, gru{randn({30, 6}), randn({30, 10})};
+  const std::string type = GetParam() == DType::f16 ? "Half" : "BFloat16";
+  const auto refused = [&](const auto& function) {
+    EXPECT_EQ(test::message_of(function), "mat1 and mat2 must have the same dtype, but got Float and " + type);
+  };
+  refused([&] { core::rnn_tanh_cell(x[0], h, tanh); });
+  refused([&] { core::gru_cell(x[0], h, gru); });
+  refused([&] { core::lstm_cell(x[0], {h, h}, {randn({40, 6}), randn({40, 10})}); });
+  refused([&] { core::recurrent_layer(core::RecurrentKind::tanh, x, {h}, tanh, false); });
+  refused([&] { core::recurrent_layer(core::RecurrentKind::gru, x, {h}, gru, false); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, NarrowLayers, ::testing::Values(DType::f16, DType::bf16),
