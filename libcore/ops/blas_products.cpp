@@ -13,6 +13,7 @@
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
@@ -29,6 +30,12 @@ Tensor scaled_sum(const Tensor& c, const Tensor& product, Scalar beta, Scalar al
   const Tensor scaled = alpha.to_double() == 1 ? product : product * alpha;
   if (beta.to_double() == 0) return scaled;
   return (beta.to_double() == 1 ? c : c * beta) + scaled;
+}
+
+/// beta * c; zeros where beta is 0, so that c's NaN do not count, with a gradient of zeros.
+Tensor scaled_start(const Tensor& c, Scalar beta) {
+  if (is_complex(beta.kind()) || beta.to_double() != 0) return c * beta;
+  return masked_fill(c, ones(c.sizes(), {.dtype = DType::boolean, .device = c.device()}), 0);
 }
 
 /// The dimensions of x that are not summed over, before or behind those that are.
@@ -76,15 +83,16 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return baddbmm(to(c), to(a), to(b), beta, alpha);
-  return composed("BaddbmmBackward0", {c, a, b},
-                  [beta, alpha](const TensorList& in) { return in[0] * beta + bmm(in[1], in[2]) * alpha; });
+  return composed("BaddbmmBackward0", {c, a, b}, [beta, alpha](const TensorList& in) {
+    return scaled_start(in[0], beta) + bmm(in[1], in[2]) * alpha;
+  });
 }
 
 Tensor addmv(const Tensor& c, const Tensor& matrix, const Tensor& vector, Scalar beta, Scalar alpha) {
   if (const Casts to(CastRule::lower, CastOn::cuda, {&c, &matrix, &vector}); to)
     return addmv(to(c), to(matrix), to(vector), beta, alpha);
   return composed("AddmvBackward0", {c, matrix, vector},
-                  [beta, alpha](const TensorList& in) { return in[0] * beta + mv(in[1], in[2]) * alpha; });
+                  [beta, alpha](const TensorList& in) { return scaled_start(in[0], beta) + mv(in[1], in[2]) * alpha; });
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {

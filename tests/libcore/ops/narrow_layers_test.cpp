@@ -15,7 +15,7 @@
 #include "libcore/ops/recurrent.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
-#include "tests/support/message_of.h"
+#include "tests/libcore/ops/op_test.h"
 
 namespace {
 
@@ -53,6 +53,16 @@ TEST_P(NarrowLayers, ProductsOverNoElementsAreZero) {
   EXPECT_TRUE(core::matmul(x, w.t()).equal(core::zeros({3, 17, 32}, {.dtype = GetParam()})));
   EXPECT_TRUE(core::matmul(x, w[0]).equal(core::zeros({3, 17}, {.dtype = GetParam()})));
   EXPECT_TRUE(core::linear(x, w, bias).equal(bias.expand({3, 17, 32})));
+}
+
+TEST_P(NarrowLayers, WhatIsAddedZeroTimesMayBeNaN) {
+  const Tensor c = core::full({2, 5, 4}, test::kNan, {.dtype = GetParam()}), a = randn({2, 5, 3}), b = randn({2, 3, 4});
+  const Tensor start = c.clone().requires_grad_(), sums = core::baddbmm(start, a, b, 0);
+  EXPECT_TRUE(sums.equal(core::bmm(a, b)));
+  sums.sum().backward();
+  EXPECT_TRUE(start.grad().equal(core::zeros_like(c)));
+  EXPECT_TRUE(core::addmm(c[0], a[0], b[0], 0).equal(core::mm(a[0], b[0])));
+  EXPECT_TRUE(core::addmv(c[0].select(1, 0), a[0], b[0].select(1, 0), 0).equal(core::mv(a[0], b[0].select(1, 0))));
 }
 
 TEST_P(NarrowLayers, ProductsOfPartsAndBatches) {
