@@ -1,6 +1,7 @@
 #include "libckpt/transform/folded_entry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "libckpt/io/unit_source.h"
@@ -121,6 +122,50 @@ EntryPtr with_values(const Entry& entry, const SourcePtr& f64) {
   return std::make_shared<const Entry>(std::move(out));
 }
 
+/// f64: one value, again and again.
+class FilledSource final : public UnitSource {
+ public:
+  FilledSource(std::uint64_t count, double value) : UnitSource(count, sizeof(double), kFoldedPiece), value_(value) {}
+
+  void require_unchanged() const override {}
+  void visit_checked(const CheckedVisitor&) const override {}
+
+ private:
+  void compute(std::uint64_t, MutableBytes values) const override {
+    for (std::size_t i = 0; i < values.size() / sizeof(double); ++i) set_value(values, i, value_);
+  }
+
+  double value_;
+};
+
+core::Shape shape_of(const RuleConstant& constant) {
+  if (constant.scalar) return {};
+  return {static_cast<std::int64_t>(constant.values.size())};
+}
+
+std::string text_of(const std::vector<double>& values, bool scalar) {
+  std::vector<std::string> texts;
+  for (double value : values) texts.push_back(core::python_float(value));
+  return scalar ? texts.at(0) : "[" + core::join(texts, ", ") + "]";
+}
+
+std::vector<double> f64_values(const SourcePtr& source, DType dtype) {
+  const core::ByteVector bytes = read_all(*cast_source(source, dtype, DType::f64));
+  std::vector<double> values(bytes.size() / sizeof(double));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_at(bytes, i);
+  return values;
+}
+
+/// Rounding is what a float does; anything else would be another number than the one that was written down.
+void require_held(const std::vector<double>& values, const SourcePtr& made, DType dtype) {
+  const std::vector<double> held = f64_values(made, dtype);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (core::is_floating(dtype) ? std::isfinite(held[i]) : held[i] == values[i]) continue;
+    throw Error(ErrorCode::usage,
+                std::string(core::name(dtype)) + " does not hold the value " + core::python_float(values[i]));
+  }
+}
+
 SourcePtr constant_source(const std::vector<double>& values, DType dtype) {
   core::ByteVector bytes(values.size() * sizeof(double));
   for (std::size_t i = 0; i < values.size(); ++i) set_value(bytes, i, values[i]);
@@ -151,8 +196,8 @@ EntryPtr unfolded(const Entry& entry, Rule::By by) {
   out.shape = {rows};
   out.location = entry.location;
   if (entry.bytes != nullptr) {
-    std::vector<double> values(static_cast<std::size_t>(rows), by == Rule::By::subtract ? 0.0 : 1.0);
-    out.bytes = constant_source(values, entry.dtype);
+    auto same = std::make_shared<FilledSource>(static_cast<std::uint64_t>(rows), by == Rule::By::subtract ? 0.0 : 1.0);
+    out.bytes = cast_source(same, DType::f64, entry.dtype);
   }
   return std::make_shared<const Entry>(std::move(out));
 }
@@ -169,9 +214,21 @@ EntryPtr constant_entry(const RuleConstant& constant, DType dtype) {
   }
   Entry out;
   out.dtype = dtype;
-  if (!constant.scalar) out.shape = {static_cast<std::int64_t>(constant.values.size())};
+  out.shape = shape_of(constant);
   out.bytes = constant_source(constant.values, dtype);
+  require_held(constant.values, out.bytes, dtype);
   return std::make_shared<const Entry>(std::move(out));
+}
+
+std::string other_values(const Entry& entry, const RuleConstant& constant) {
+  const std::string makes = ", and " + text_of(constant.values, constant.scalar) + " is what the way back makes";
+  const bool comparable = !entry.blocks && can_cast(entry.dtype) && entry.shape == shape_of(constant);
+  if (!comparable) return " had " + type_name(entry) + " values of shape " + core::to_list(value_shape(entry)) + makes;
+  if (entry.bytes == nullptr) return "";
+  std::vector<double> values = f64_values(entry.bytes, entry.dtype);
+  for (double& value : values) value = entry.negative ? -value : value;
+  if (values == f64_values(constant_source(constant.values, entry.dtype), entry.dtype)) return "";
+  return " had " + text_of(values, constant.scalar) + makes;
 }
 
 }  // namespace ckpt::detail

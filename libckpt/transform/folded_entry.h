@@ -19,7 +19,12 @@ EntryPtr unfolded(const Entry& entry, Rule::By by);
 /// `number` added to every value. Errors: Error(value) for values that are no floats; Error(unsupported) for blocks.
 EntryPtr added(const Entry& entry, double number);
 
-/// Error(unsupported) for a type that values cannot be cast to.
+/// Error(unsupported) for a type that values cannot be cast to; Error(usage) for a value that it does not hold: a
+/// fraction or too large a number for an integer, what would be infinite for a float.
 EntryPtr constant_entry(const RuleConstant& constant, core::DType dtype);
+
+/// " had [0, 0], and [0.5, 1] is what the way back makes" for values that are not those of `constant` in the entry's
+/// type; else, and for a tensor without bytes, "".
+std::string other_values(const Entry& entry, const RuleConstant& constant);
 
 }  // namespace ckpt::detail

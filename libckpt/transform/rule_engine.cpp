@@ -26,8 +26,8 @@ class SharedResults {
  public:
   EntryPtr share(const Entry& from, std::size_t part, EntryPtr made) {
     if (from.bytes == nullptr) return made;
-    auto [known, fresh] =
-        sources_.try_emplace({from.bytes.get(), from.dtype, core::to_list(from.shape), part}, made->bytes);
+    auto [known, fresh] = sources_.try_emplace(
+        {from.bytes.get(), from.dtype, from.negative, core::to_list(from.shape), part}, made->bytes);
     if (fresh) return made;
     auto shared = std::make_shared<Entry>(*made);
     shared->bytes = known->second;
@@ -35,7 +35,7 @@ class SharedResults {
   }
 
  private:
-  std::map<std::tuple<const ByteSource*, core::DType, std::string, std::size_t>, SourcePtr> sources_;
+  std::map<std::tuple<const ByteSource*, core::DType, bool, std::string, std::size_t>, SourcePtr> sources_;
 };
 
 class RenameStep final : public RuleStep {
@@ -130,20 +130,24 @@ class RenameStep final : public RuleStep {
 
 class DropStep final : public RuleStep {
  public:
-  explicit DropStep(const Rule& rule) : selector_(Selector::parse(rule.from.at(0))) {}
+  explicit DropStep(const Rule& rule) : selector_(Selector::parse(rule.from.at(0))), was_(rule.constant) {}
 
   std::uint64_t apply(Items& items, RuleNotes& notes) override {
     std::size_t before = items.size();
     std::erase_if(items, [&](const RuleItem& item) {
       bool drop = item.is_tensor() && selector_.covers(item.name(), item.value.as_entry());
-      if (drop) notes.dropped.push_back(item.name());
-      return drop;
+      if (!drop) return false;
+      notes.dropped.push_back(item.name());
+      const std::string other = was_ ? other_values(item.value.as_entry(), *was_) : "";
+      if (!other.empty()) notes.lost.push_back(core::quote(item.name()) + other);
+      return true;
     });
     return before - items.size();
   }
 
  private:
   Selector selector_;
+  std::optional<RuleConstant> was_;
 };
 
 /// transpose, reshape, cast, add: one tensor becomes another in its place.
@@ -311,7 +315,7 @@ class MakeStep final : public RuleStep {
     items.push_back({Value::text(name_), Value::tensor(made_)});
     require_distinct(items, before);
     notes.made.push_back(name_);
-    return 0;  // it acts on nothing that is there
+    return 1;
   }
 
  private:

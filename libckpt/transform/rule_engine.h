@@ -25,6 +25,7 @@ struct RuleNotes {
   std::vector<std::string> dropped;
   std::vector<std::string> made;
   std::uint64_t changed = 0;
+  std::vector<std::string> lost = {};  ///< RuleReport::lost
 };
 
 class RuleStep {

@@ -1,5 +1,7 @@
 // fold and unfold: a tensor that goes into others, and one that appears without changing what is computed.
 
+#include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "libckpt/transform/folded_entry.h"
@@ -23,6 +25,7 @@ class FoldStep final : public RuleStep {
   }
 
   std::uint64_t apply(FoldItems& items, RuleNotes& notes) override {
+    taken_.clear();
     FoldPlaces places;
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (items[i].is_tensor()) places.emplace(items[i].name(), i);
@@ -36,6 +39,7 @@ class FoldStep final : public RuleStep {
       notes.dropped.push_back(items[i].name());
       parts.push_back(i);
     }
+    require_no_part_taken(items, parts);
     std::size_t next = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
       bool part = next < parts.size() && parts[next] == i;
@@ -46,8 +50,19 @@ class FoldStep final : public RuleStep {
   }
 
  private:
-  void fold(FoldItems& items, std::size_t part, const Captures& captures, const FoldPlaces& places,
-            RuleNotes& notes) const {
+  /// Tensors that take others may not go into others themselves, or the order of keys would count; nor take one twice.
+  void require_no_part_taken(const FoldItems& items, const std::vector<std::size_t>& parts) const {
+    std::set<std::pair<std::size_t, std::size_t>> seen;
+    for (const auto& [place, part] : taken_) {
+      const std::string into = core::quote(items[part].name()) + ": " + core::quote(items[place].name());
+      if (std::binary_search(parts.begin(), parts.end(), place)) {
+        throw Error(ErrorCode::collision, into + ", which it would go into, would go into another");
+      }
+      if (!seen.emplace(place, part).second) throw Error(ErrorCode::collision, into + " would take it twice");
+    }
+  }
+
+  void fold(FoldItems& items, std::size_t part, const Captures& captures, const FoldPlaces& places, RuleNotes& notes) {
     const Entry& entry = items[part].value.as_entry();
     for (const Template& target : targets_) {
       std::string name = target.expand(captures);
@@ -56,6 +71,7 @@ class FoldStep final : public RuleStep {
         throw Error(ErrorCode::key, core::quote(name) + ", which it would go into, is not there");
       }
       if (place->second == part) throw Error(ErrorCode::collision, "it would go into itself");
+      taken_.emplace_back(place->second, part);
       Value& value = items[place->second].value;
       value =
           Value::tensor(core::with_context(core::quote(name), [&] { return folded(value.as_entry(), entry, by_); }));
@@ -66,6 +82,7 @@ class FoldStep final : public RuleStep {
   Rule::By by_;
   Pattern pattern_;
   std::vector<Template> targets_;
+  std::vector<std::pair<std::size_t, std::size_t>> taken_;  ///< in this dict: what takes a part, and the part
 };
 
 class UnfoldStep final : public RuleStep {

@@ -142,6 +142,7 @@ class Applier {
     report_.changed += notes.changed;
     report_.made.insert(report_.made.end(), notes.made.begin(), notes.made.end());
     report_.dropped.insert(report_.dropped.end(), notes.dropped.begin(), notes.dropped.end());
+    report_.lost.insert(report_.lost.end(), notes.lost.begin(), notes.lost.end());
     return out;
   }
 
@@ -183,6 +184,7 @@ class Applier {
       if (item.origin == RuleItem::kMade || !item.key.is(Value::Kind::text)) continue;
       const std::string& from = before[item.origin].first.as_text();
       plan.modules.add(from, item.name());
+      if (from == item.name() && item.is_tensor()) report_.kept.push_back(from);
       if (from == item.name()) continue;
       plan.changed = true;
       plan.moved.emplace(from, item.name());

@@ -32,8 +32,8 @@
 //   by = "subtract"
 //   [[rule]]
 //   unfold = "*.bn{#i}.running_mean"                        # the way back: a tensor that changes nothing appears,
-//   zeros to = "*.conv{i}.bias"                                   # (or ones) as long as the first dimension is here by
-//   = "subtract"
+//   to = "*.conv{i}.bias"                                   # zeros (or ones), as long as the first dimension here
+//   by = "subtract"
 //   [[rule]]
 //   make = "normalization.mean"                             # a tensor with these values; drop has them as `was` to go
 //   values = [0.485, 0.456, 0.406]                          # back. A number alone is a tensor without dimensions
@@ -109,7 +109,7 @@ struct RuleOptions {
 struct RuleReport {
   struct Step {
     std::string rule;           ///< describe(rule)
-    std::uint64_t matched = 0;  ///< tensors (and for rename: other values) it acted on
+    std::uint64_t matched = 0;  ///< tensors (and for rename: other values) it acted on; for make: that it made
   };
   std::vector<Step> steps;  ///< one a rule
   /// Keys whose tensor has another name now: only 1:1 moves, old key of the file to the last name.
@@ -118,13 +118,16 @@ struct RuleReport {
   std::vector<std::string> made;       ///< keys that came from a split, a fuse, a tie, an unfold or a make
   std::uint64_t changed = 0;           ///< tensors with other bytes, dtype or shape
   std::vector<std::string> unmatched;  ///< rules, and pairs of a rename, that matched nothing
+  std::vector<std::string> kept;       ///< tensors that no rule renamed, made or dropped
+  /// A sentence for each tensor that a drop took away and that had other values than its `was`.
+  std::vector<std::string> lost;
 };
 
-/// Nothing is read (but by a tie of two that are both there): new tensors are computed when their bytes are asked for,
-/// with bounded memory. Tied tensors stay tied, per-module versions and names in optimizer states follow.
-/// Errors: Error(collision) naming both keys that would become one; Error(key) for a part of a fuse, or the target of a
-/// tie or a fold, that is not there; Error(value) naming the tensor whose shape or type does not fit a rule;
-/// Error(refused) for a tie of tensors with different values; Error(key) when there is no state dict.
+/// Nothing is read (but by a tie of two that are both there, and by a drop with `was`): new tensors are computed when
+/// their bytes are asked for, with bounded memory. Tied tensors stay tied, per-module versions and names in optimizer
+/// states follow. Errors: Error(collision) naming both keys that would become one; Error(key) for a part of a fuse, or
+/// the target of a tie or a fold, that is not there; Error(value) naming the tensor whose shape or type does not fit a
+/// rule; Error(refused) for a tie of tensors with different values; Error(key) when there is no state dict.
 Checkpoint apply_rules(const Checkpoint& checkpoint, const Rules& rules, const RuleOptions& options = {},
                        RuleReport* report = nullptr);
 

@@ -111,7 +111,11 @@ class Fields {
 
  private:
   static std::optional<double> number_of(const TextNode& node) {
-    if (node.kind == NodeKind::integer) return static_cast<double>(node.integer);
+    if (node.kind == NodeKind::integer) {
+      constexpr std::int64_t kExact = std::int64_t{1} << 53;  // beyond, doubles skip integers
+      if (node.integer > kExact || node.integer < -kExact) throw_bad_rules("has a number beyond 2^53");
+      return static_cast<double>(node.integer);
+    }
     return node.kind == NodeKind::real && std::isfinite(node.real) ? std::optional(node.real) : std::nullopt;
   }
 

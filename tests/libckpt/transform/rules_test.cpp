@@ -249,6 +249,63 @@ TEST(Rules, MakeAddsConstantsAndDropTakesThemAway) {
   EXPECT_EQ(ckpt::to_toml(ckpt::reversed(back)), ckpt::to_toml(ckpt::parse_rules(text, "test")));
 }
 
+TEST(Rules, MakeIsAMatch) {
+  RuleReport report;
+  applied(test::checkpoint(test::state_dict({"a"})), "[[rule]]\nmake = 'n'\nvalues = [1]\ndtype = 'f32'\n", &report);
+  EXPECT_EQ(report.steps[0].matched, 1u);
+  EXPECT_TRUE(report.unmatched.empty());
+}
+
+TEST(Rules, MakeHoldsTheValuesThatAreWritten) {
+  auto message = [](const std::string& values, const std::string& dtype) {
+    try {
+      ckpt::parse_rules("[[rule]]\nmake = 'n'\nvalues = " + values + "\ndtype = '" + dtype + "'\n", "r");
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::ErrorCode::usage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message("[0, 0.5]", "i32"), "r: rule 1: int32 does not hold the value 0.5");
+  EXPECT_EQ(message("[300]", "u8"), "r: rule 1: uint8 does not hold the value 300.0");
+  EXPECT_EQ(message("1e6", "f16"), "r: rule 1: float16 does not hold the value 1000000.0");
+  EXPECT_EQ(message("9007199254740993", "i64"), "r: rule 1: has a number beyond 2^53");
+  EXPECT_EQ(message("[0.1, 255]", "bf16"), "");
+}
+
+TEST(Rules, DropSaysWhichValuesDoNotComeBack) {
+  RuleReport report;
+  Checkpoint a = test::checkpoint(test::dict({{"a", counting({2})}, {"b", counting({2})}, {"c", counting({3})}}));
+  applied(a,
+          "[[rule]]\ndrop = 'a'\nwas = [0, 1]\ndtype = 'f32'\n[[rule]]\ndrop = 'b'\nwas = [0, 5]\ndtype = "
+          "'f32'\n[[rule]]\ndrop = 'c'\nwas = 0\ndtype = 'f32'\n",
+          &report);
+  EXPECT_EQ(report.lost,
+            (std::vector<std::string>{"'b' had [0.0, 1.0], and [0.0, 5.0] is what the way back makes",
+                                      "'c' had float32 values of shape [3], and 0.0 is what the way back makes"}));
+}
+
+TEST(Rules, FoldsDoNotDependOnTheOrderOfKeys) {
+  Checkpoint a = test::checkpoint(test::dict({{"c0", counting({2})}, {"c1", counting({2})}, {"d2", counting({2})}}));
+  EXPECT_EQ(std::string(error_of(a, "[[rule]]\nfold = 'c{#i}'\nto = ['d2', 'd2']\nby = 'subtract'\n").what()),
+            "rule 1 (fold 'c{#i}' to 'd2', 'd2'): 'c0': 'd2' would take it twice");
+  Checkpoint chain =
+      test::checkpoint(test::dict({{"a.b.b", counting({2})}, {"a.b", counting({2})}, {"a", counting({2})}}));
+  EXPECT_EQ(std::string(error_of(chain, "[[rule]]\nfold = '*.b'\nto = '*'\nby = 'subtract'\n").what()),
+            "rule 1 (fold '*.b' to '*'): 'a.b.b': 'a.b', which it would go into, would go into another");
+}
+
+TEST(Rules, ComputedValuesAreSharedOnlyByTheSameSign) {
+  ckpt::Entry plain = counting({2}).as_entry();
+  ckpt::Entry negated = plain;
+  negated.negative = true;
+  Checkpoint a = test::checkpoint(test::dict({{"p", ckpt::Value::tensor(std::make_shared<ckpt::Entry>(plain))},
+                                              {"n", ckpt::Value::tensor(std::make_shared<ckpt::Entry>(negated))}}));
+  Checkpoint b = applied(a, "[[rule]]\nadd = '*'\nvalue = 2\n");
+  EXPECT_EQ(values_of(b, "p"), (std::vector<float>{2, 3}));
+  EXPECT_EQ(values_of(b, "n"), (std::vector<float>{2, 1}));
+}
+
 TEST(Rules, FoldNamesWhatDoesNotFit) {
   ckpt::Entry whole = counting({3}).as_entry();
   whole.dtype = core::DType::i32;
