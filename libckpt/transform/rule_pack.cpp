@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/pattern.h"
@@ -90,6 +91,23 @@ PackFit fit(const Side& side, const std::vector<NamedShape>& keys) {
   return {bare, bare ? side.prefix : ""};
 }
 
+bool has_match(const std::string& text, const std::vector<NamedShape>& keys) {
+  const Pattern pattern = Pattern::parse(text);
+  return std::any_of(keys.begin(), keys.end(), [&](const NamedShape& key) { return pattern.matches(key.name); });
+}
+
+/// Whether any rename knows a key; true for rules that rename nothing.
+bool know_any(const Rules& rules, const std::vector<NamedShape>& keys) {
+  bool renames = false;
+  for (const Rule& rule : rules) {
+    for (const auto& [from, to] : rule.names) {
+      if (has_match(from, keys)) return true;
+      renames = true;
+    }
+  }
+  return !renames;
+}
+
 }  // namespace
 
 std::optional<RulePack> try_parse_rule_pack(std::string_view text, std::string_view name) {
@@ -141,11 +159,75 @@ Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys) {
     if (fits_to(pack, keys).fits) subject += "; its names are those of " + pack.to + " already";
     throw Error(ErrorCode::key, subject);
   }
+  if (pack.from_key.empty() && !know_any(pack.rules, keys)) {
+    throw Error(ErrorCode::key,
+                "no tensor has a name that the rules " + core::quote(pack.name) + " know, those of " + pack.from);
+  }
   if (from.prefix.empty() || from.prefix == pack.to_prefix) return pack.rules;
   Rule before;
   before.names = {{"*", escape_pattern(from.prefix) + "*"}};
   Rules out = {std::move(before)};
   out.insert(out.end(), pack.rules.begin(), pack.rules.end());
+  return out;
+}
+
+namespace {
+
+std::string such_as(const std::vector<std::string>& names, const std::string& noun) {
+  return core::format_count(names.size()) + " " + noun + (names.size() == 1 ? "" : "s") + ", such as " +
+         core::quote(names.front());
+}
+
+/// Names that the rules did not know, but for the counters of batches, which only one side of a pack may have.
+std::vector<std::string> names_left(const RuleReport& report) {
+  std::vector<std::string> left = report.kept;
+  std::erase_if(left, [](const std::string& name) { return name.ends_with("num_batches_tracked"); });
+  return left;
+}
+
+/// What to do first where the names are those of a model inside of the user's own; else "".
+std::string nested_advice(const RulePack& pack, const std::vector<std::string>& left) {
+  const std::size_t layers = left.front().rfind("layers.");
+  if (pack.from != "Keras" || layers == 0 || layers == std::string::npos) return "";
+  const std::string prefix = left.front().substr(0, layers);
+  const std::string inner = left.front().substr(layers);
+  if (!prefix.ends_with('.') || !know_any(pack.rules, {{inner, {}}})) return "";
+  return "; where they are those of a model inside of another, 'ckpt strip-prefix --prefix " + prefix + "' first";
+}
+
+/// Tensors and modules that the rules know by name and did not find, of how many there are.
+std::pair<std::vector<std::string>, std::size_t> names_missed(const RulePack& pack, const RuleReport& report) {
+  const std::unordered_set<std::string_view> unmatched(report.unmatched.begin(), report.unmatched.end());
+  std::vector<std::string> missed;
+  std::size_t known = 0;
+  for (const Rule& rule : pack.rules) {
+    for (const auto& [from, to] : rule.names) {
+      const std::string module = from.ends_with(".*") ? from.substr(0, from.size() - 2) : from;
+      if (!Pattern::parse(module).is_name()) continue;
+      ++known;
+      const std::string text = "rename " + core::quote(from) + " to " + core::quote(to);
+      if (unmatched.contains(text)) missed.push_back(from);
+    }
+  }
+  return {missed, known};
+}
+
+}  // namespace
+
+std::vector<std::string> doubts(const RulePack& pack, const RuleReport& report) {
+  std::vector<std::string> out = report.lost;
+  if (!pack.from_key.empty()) return out;
+  const std::vector<std::string> left = names_left(report);
+  if (!left.empty()) {
+    out.push_back(such_as(left, "tensor") + ", " + (left.size() == 1 ? "has a name" : "have names") +
+                  " that the rules " + core::quote(pack.name) + " do not know, and " +
+                  (left.size() == 1 ? "stays as it is" : "stay as they are") + nested_advice(pack, left));
+  }
+  const auto [missed, known] = names_missed(pack, report);
+  if (!missed.empty()) {
+    out.push_back(such_as(missed, "name") + ", of the " + core::format_count(known) + " that the rules " +
+                  core::quote(pack.name) + " know " + (missed.size() == 1 ? "is" : "are") + " not in the file");
+  }
   return out;
 }
 

@@ -67,7 +67,11 @@ PackFit fits_from(const RulePack& pack, const std::vector<NamedShape>& keys);
 PackFit fits_to(const RulePack& pack, const std::vector<NamedShape>& keys);
 
 /// The pack's rules for such keys, with the prefix that they lack put before them. Error(key) that says what the names
-/// are not, or that they are those of the other side already.
+/// are not, or that they are those of the other side already; without from_key where no rename knows any of them.
 Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys);
+
+/// One sentence each for what of a file a pack of one depth (one without from_key) did not fit: names that it left as
+/// they were, names that it knows and did not find; of any pack: what a drop took that the way back does not bring.
+std::vector<std::string> doubts(const RulePack& pack, const RuleReport& report);
 
 }  // namespace ckpt

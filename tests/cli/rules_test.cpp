@@ -105,12 +105,49 @@ TEST(ShippedRules, SayWhichLayersOfKerasAreLeft) {
   TempDir dir;
   write_model(dir, "keras.pth", {"layers.conv2d.vars.1", "layers.conv2d_13.vars.1", "layers.dense_3.vars.1", "seed"});
   const Outcome there = done(dir, {"convert", "keras.pth", "x.pth", "--rules", "keras:vgg16"});
-  EXPECT_THAT(there.err,
-              HasSubstr("warning: 2 tensors, such as 'layers.conv2d_13.vars.1', are of layers that the model "
-                        "of 'keras-vgg16' does not have"));
+  EXPECT_THAT(there.err, HasSubstr("warning: 3 tensors, such as 'layers.conv2d_13.vars.1', have names that the rules "
+                                   "'keras-vgg16' do not know, and stay as they are\n"));
+  EXPECT_THAT(there.err, HasSubstr("warning: 31 names, such as 'layers.conv2d.vars.0', of the 32 that the rules "
+                                   "'keras-vgg16' know are not in the file"));
   EXPECT_EQ(names_in(dir.path() / "x.pth"),
             (std::vector<std::string>{"features.0.bias", "layers.conv2d_13.vars.1", "layers.dense_3.vars.1", "seed"}));
-  EXPECT_EQ(done(dir, {"convert", "x.pth", "y.pth", "--rules", "keras:vgg16", "--reverse"}).err, "");
+  const Outcome back = done(dir, {"convert", "x.pth", "y.pth", "--rules", "keras:vgg16", "--reverse"});
+  EXPECT_THAT(back.err, HasSubstr("31 names, such as 'features.0.weight', of the 32"));
+  EXPECT_THAT(done(dir, {"rename", "keras.pth", "-o", "z.pth", "--rules", "keras:vgg16"}).err,
+              HasSubstr("3 tensors, such as 'layers.conv2d_13.vars.1', have names"));
+}
+
+TEST(ShippedRules, SayHowToTakeAModelOfKerasInsideOfAnother) {
+  TempDir dir;
+  write_model(dir, "mine.pth", {"layers.functional.layers.conv2d.vars.1", "layers.dense.vars.1"});
+  EXPECT_THAT(done(dir, {"convert", "mine.pth", "x.pth", "--rules", "keras:vgg16"}).err,
+              HasSubstr("1 tensor, such as 'layers.functional.layers.conv2d.vars.1', has a name that the rules "
+                        "'keras-vgg16' do not know, and stays as it is; where they are those of a model inside of "
+                        "another, 'ckpt strip-prefix --prefix layers.functional.' first"));
+  done(dir, {"strip-prefix", "--prefix", "layers.functional.", "mine.pth", "-o", "bare.pth"});
+  done(dir, {"convert", "bare.pth", "y.pth", "--rules", "keras:vgg16"});
+  EXPECT_EQ(names_in(dir.path() / "y.pth"), (std::vector<std::string>{"features.0.bias", "classifier.0.bias"}));
+}
+
+TEST(ShippedRules, OfKerasLeaveAFileOfTheOtherSideAlone) {
+  TempDir dir;
+  write_model(dir, "ours.pth", {"conv1.weight", "bn1.running_mean", "bn1.running_var", "layer1.0.bn1.running_var"});
+  for (const char* command : {"rename", "convert"}) {
+    std::vector<std::string> line = {command, "ours.pth", "-o", "x.pth", "--rules", "keras-resnet50"};
+    expect_refused(dir, line, 2, "ours.pth",
+                   "no tensor has a name that the rules 'keras-resnet50' know, those of Keras");
+    EXPECT_FALSE(std::filesystem::exists(dir.path() / "x.pth"));
+  }
+}
+
+TEST(ShippedRules, SayWhatTheyAddAndWhatTheyTakeAway) {
+  TempDir dir;
+  write_model(dir, "keras.pth", {"layers.batch_normalization.vars.3", "layers.normalization.vars.0"});
+  const Outcome there = done(dir, {"convert", "keras.pth", "x.pth", "--rules", "keras:efficientnet-b0", "--dry-run"});
+  EXPECT_THAT(there.out, HasSubstr("add 0.00099 to '*.running_var': 1 tensor"));
+  EXPECT_THAT(there.err, HasSubstr("9.9e-4 is added to running variances"));
+  EXPECT_THAT(there.err, HasSubstr("'layers.normalization.vars.0' had float32 values of shape [1], and [0.485, 0.456, "
+                                   "0.406] is what the way back makes"));
 }
 
 TEST(ShippedRules, SayWhatNamesDoNot) {

@@ -9,6 +9,7 @@
 #include "tools/ckpt/commands/hub_models.h"
 #include "tools/ckpt/commands/virtual_datasets.h"
 #include "tools/ckpt/edit/edit.h"
+#include "tools/ckpt/edit/key_report.h"
 #include "tools/ckpt/edit/standard_output.h"
 #include "tools/ckpt/line/rule_options.h"
 #include "tools/support/suggest.h"
@@ -156,18 +157,6 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequan
   return edit;
 }
 
-/// Layers of Keras that the rules do not have: those of a deeper model, or of the user's own.
-void warn_of_rest(Edit& edit, const ckpt::RulePack& pack) {
-  if (pack.from != "Keras") return;
-  std::vector<std::string> rest;
-  for (const ckpt::NamedEntry& named : ckpt::list_entries(edit.checkpoint.root)) {
-    if (named.name.starts_with("layers.")) rest.push_back(named.name);
-  }
-  if (rest.empty()) return;
-  edit.warnings.push_back(count_of(rest.size(), "tensor") + ", such as " + core::quote(rest.front()) +
-                          ", are of layers that the model of " + core::quote(pack.name) + " does not have");
-}
-
 /// Tensors by other names and in other layouts.
 void apply_named_rules(Edit& edit, const std::string& name, bool reverse) {
   const GivenRules given = read_rules(name, reverse);
@@ -180,12 +169,9 @@ void apply_named_rules(Edit& edit, const std::string& name, bool reverse) {
     rules = ckpt::rules_for(*given.pack, keys);
   }
   edit.checkpoint = ckpt::apply_rules(edit.checkpoint, rules, {"", !given.pack.has_value()}, &report);
-  std::uint64_t matched = 0;
-  for (const ckpt::RuleReport::Step& step : report.steps) matched += step.matched;
-  if (matched == 0) throw Error(ErrorCode::key, "no tensor has a name that the rules " + core::quote(name) + " know");
   edit.summary += ", by the rules " + name + (reverse ? " backwards" : "");
-  if (given.pack) warn_of_rest(edit, *given.pack);
-  if (given.pack && !given.pack->note.empty()) edit.warnings.push_back(given.pack->note);
+  note_rules(edit, rules, report);
+  if (given.pack) warn_of_pack(edit, *given.pack, report);
 }
 
 bool writes_gguf_model(const Options& options, const Job& job) {

@@ -114,10 +114,12 @@ Edit apply_pack(const ckpt::Checkpoint& checkpoint, const ckpt::RulePack& pack, 
   ckpt::Rules rules = unchecked ? pack.rules : ckpt::rules_for(pack, shapes_of(keys));
   ckpt::RuleReport report;
   ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, {.at = at}, &report);
+  const ckpt::RuleReport whole = report;
   report.unmatched.clear();
   Edit edit = describe(std::move(renamed), report);
+  note_rules(edit, rules, report);
   edit.summary += " from " + pack.from + "'s names to " + pack.to + "'s";
-  if (!pack.note.empty()) edit.warnings.push_back(pack.note);
+  warn_of_pack(edit, pack, whole);
   return edit;
 }
 
@@ -128,7 +130,10 @@ Edit apply_given(const Options& options, const GivenRules& given, const std::opt
   ckpt::RuleReport report;
   ckpt::RuleOptions how{at, !options.allow_unknown};
   ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, given.rules, how, &report);
-  return describe(std::move(renamed), report);
+  Edit edit = describe(std::move(renamed), report);
+  note_rules(edit, given.rules, report);
+  for (const std::string& lost : report.lost) edit.warnings.push_back(lost);
+  return edit;
 }
 
 int run(Context& context, const Options& options) {
@@ -149,8 +154,7 @@ void add_rename(CommandSpec app, Command& chosen) {
       "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth\n  ckpt rename --rules timm-vit vit.pth",
       "Rename keys by patterns or by a file of rules, which can also drop, transpose, reshape, split, fuse, cast, "
       "tie, add to and fold tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and "
-      "each "
-      "may be used again in the new name ({i-1} counts). Two keys that would get one name are an error.");
+      "each may be used again in the new name ({i-1} counts). Two keys that would get one name are an error.");
   auto options = std::make_shared<Options>();
   command.add_option("--map,--rules", options->map, kRulesHelp).type_name("RULES");
   command

@@ -28,4 +28,18 @@ Edit key_edit(ckpt::Checkpoint checkpoint, const ckpt::KeyChanges& changes) {
   return edit;
 }
 
+void note_rules(Edit& edit, const ckpt::Rules& rules, const ckpt::RuleReport& report) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const ckpt::Rule::Kind kind = rules[i].kind;
+    const bool computes = kind == ckpt::Rule::Kind::add || kind == ckpt::Rule::Kind::fold;
+    if (!computes || report.steps[i].matched == 0) continue;
+    edit.steps.push_back(core::printable(report.steps[i].rule) + ": " + count_of(report.steps[i].matched, "tensor"));
+  }
+}
+
+void warn_of_pack(Edit& edit, const ckpt::RulePack& pack, const ckpt::RuleReport& report) {
+  for (const std::string& doubt : ckpt::doubts(pack, report)) edit.warnings.push_back(doubt);
+  if (!pack.note.empty()) edit.warnings.push_back(pack.note);
+}
+
 }  // namespace cli
