@@ -121,7 +121,7 @@ TEST_P(Reshard, MemoryAboveTheTensorsStaysWithinTheLimit) {
   if (kTakesMore) GTEST_SKIP() << "a build with sanitizers takes more";
   constexpr std::uint64_t kMiB = 1 << 20;
   constexpr std::uint64_t kMost = 16 * kMiB;
-  constexpr std::uint64_t kProgram = 8 * kMiB;  // stacks of threads, what is known of the file
+  constexpr std::uint64_t kProgram = 12 * kMiB;  // stacks and heaps of threads, what is known of the file
   test::TempDir dir;
   const core::Shape shape{8 * kRows, 2 * kColumns};  // 50 MiB
   const auto pieces_for = [&](int rank, int ranks) {
