@@ -64,8 +64,7 @@ class Work {
   SaveFacts save() {
     copy();
     core::with_context(path_.string(), [&] { agree(*ranks_, outcome_); });
-    SaveFacts facts = save_by(*ranks_, tree_, path_, options_);
-    return facts;
+    return save_by(*ranks_, tree_, path_, options_);
   }
 
   /// The memory is free when the save is said to be done.

@@ -83,6 +83,8 @@ class JsonDocument {
 
 /// "text" in quotes with what JSON demands escaped; bytes that are no UTF-8 become U+FFFD.
 std::string json_quote(std::string_view text);
+/// The same behind what was written before, without a string of its own.
+void append_json_text(std::string& out, std::string_view text);
 
 /// Writes JSON as it is told to, comma and indentation by itself. Use: JsonWriter out; out.begin_object();
 /// out.key("name").value("fc"); out.end_object(); out.text();

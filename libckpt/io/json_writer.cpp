@@ -7,7 +7,6 @@
 
 #include "libckpt/io/eight_bytes.h"
 #include "libckpt/io/json.h"
-#include "libckpt/io/json_text.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {

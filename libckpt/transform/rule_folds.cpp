@@ -42,8 +42,9 @@ class FoldStep final : public RuleStep {
     require_no_part_taken(items, parts);
     std::size_t next = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      bool part = next < parts.size() && parts[next] == i;
-      part ? void(++next) : kept.push_back(std::move(items[i]));
+      const bool goes = next < parts.size() && parts[next] == i;
+      if (goes) ++next;
+      if (!goes) kept.push_back(std::move(items[i]));
     }
     items = std::move(kept);
     return parts.size();

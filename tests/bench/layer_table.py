@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from speed_table import Server, text_of
+from speed_table import Server, take_turns, text_of
 
 Layer = collections.namedtuple("Layer", "title kind sizes")
 
@@ -91,17 +91,7 @@ def measure(bench, layer, does, dtype, threads, rounds):
     sizes = list(map(str, layer.sizes))
     ours = lambda number: Server([bench, layer.kind, does, number, str(threads), *sizes], threads)
     peer = Server([sys.executable, __file__, "--peer", layer.kind, does, dtype, str(threads), *sizes], threads)
-    servers = [ours(dtype), peer, ours("f32")]
-    begin = time.monotonic()
-    for i in range(rounds):
-        for server in servers:
-            time.sleep(0 if threads == 1 else 0.01)  # idle threads of the other side wait in a loop at first
-            server.turn()
-        if i >= 9 and time.monotonic() - begin > 5:
-            break
-    for server in servers:
-        server.close()
-    return [server.best for server in servers]
+    return take_turns([ours(dtype), peer, ours("f32")], threads, rounds, seconds=5)
 
 
 def table(results):

@@ -9,6 +9,7 @@ the import is what is timed. Files: 100,000 tensors of one float, and tensors of
 value of every array added up by NumPy.
 """
 import argparse
+import importlib.util
 import os
 import statistics
 import subprocess
@@ -29,7 +30,8 @@ part = numpy.arange(1 << 24, dtype="float32")
 ckpt.save({f"layers.{i}.weight": part for i in range(count)}, sys.argv[1] + ".safetensors")
 ckpt.save({f"layers.{i}.weight": part for i in range(count)}, sys.argv[1] + ".pth")
 """
-# What is timed stands between the two marks; each program ends by printing milliseconds.
+PACKAGES = ("ckpt", "numpy", "safetensors", "h5py", "torch")
+# What is timed stands between these two, and the second prints milliseconds.
 CLOCK = "import time; begin = time.perf_counter()\n"
 REPORT = "\nprint(1e3 * (time.perf_counter() - begin))"
 
@@ -91,6 +93,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=7, help="fresh processes of each program")
     parser.add_argument("--keep", metavar="FOLDER", help="where the files lie, and stay")
     options = parser.parse_args()
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SystemExit("python_table: this Python lacks " + ", ".join(missing) + "; into one of your own: "
+                         "pip install ./tools/python numpy safetensors h5py torch")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or temporary
         os.makedirs(folder, exist_ok=True)

@@ -238,21 +238,25 @@ class Server:
         self.process.wait()
 
 
-def measure(bench, one, threads, rounds):
-    ours = lambda step: [bench, "--step", step, "--threads", str(threads), "--serve"]
-    kind, step = one.peer.split(":")
-    peer = ours(step) if kind == "ours" else [sys.executable, __file__, "--peer", step, str(threads)]
-    servers = [Server(ours(one.step), threads), Server(peer, threads)]
+def take_turns(servers, threads, rounds, seconds):
+    """The smallest time of each, after so many rounds, or after ten and so many seconds."""
     begin = time.monotonic()
     for i in range(rounds):
         for server in servers:
             time.sleep(0 if threads == 1 else 0.01)  # idle threads of the other side wait in a loop at first
             server.turn()
-        if i >= 9 and time.monotonic() - begin > 10:
+        if i >= 9 and time.monotonic() - begin > seconds:
             break
     for server in servers:
         server.close()
     return [server.best for server in servers]
+
+
+def measure(bench, one, threads, rounds):
+    ours = lambda step: [bench, "--step", step, "--threads", str(threads), "--serve"]
+    kind, step = one.peer.split(":")
+    peer = ours(step) if kind == "ours" else [sys.executable, __file__, "--peer", step, str(threads)]
+    return take_turns([Server(ours(one.step), threads), Server(peer, threads)], threads, rounds, seconds=10)
 
 
 def text_of(ns):

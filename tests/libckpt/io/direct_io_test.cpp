@@ -154,7 +154,7 @@ TEST(DirectWrites, ARefusalIsForGoodWhateverTheOtherThreadWrites) {
   file.write(core::as_bytes(text));
   file.commit();
   EXPECT_LE(direct_writes, 2);
-  EXPECT_EQ(read_file(dir.path() / "a") == text, true);
+  EXPECT_TRUE(read_file(dir.path() / "a") == text);
 }
 
 TEST_P(Direct, AFullDiskIsSaidAndTheOldFileStays) {

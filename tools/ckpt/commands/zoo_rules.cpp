@@ -20,7 +20,7 @@ struct Options : ReadOptions {
 
 using Packs = std::vector<const ckpt::RulePack*>;
 
-bool means(const std::string& glob, const ckpt::RulePack& pack) {
+bool is_called(const std::string& glob, const ckpt::RulePack& pack) {
   if (glob.empty() || ckpt::glob_match(glob, pack.name)) return true;
   const std::vector<std::string_view> others = core::split(pack.also, ' ');
   return std::any_of(others.begin(), others.end(),
@@ -30,7 +30,7 @@ bool means(const std::string& glob, const ckpt::RulePack& pack) {
 Packs chosen_packs(const std::string& glob) {
   Packs packs;
   for (const ckpt::RulePack& pack : zoo::rule_packs()) {
-    if (means(glob, pack)) packs.push_back(&pack);
+    if (is_called(glob, pack)) packs.push_back(&pack);
   }
   return packs;
 }

@@ -7,7 +7,6 @@
 #include "libckpt/children.h"
 #include "libckpt/format/format.h"
 #include "libckpt/io/distinct.h"
-#include "libckpt/io/json_text.h"
 #include "tools/ckpt/output/few_of_a_kind.h"
 
 namespace cli {
