@@ -75,12 +75,21 @@ violations() {
   rm -f "$said"
 }
 
-# compile SOURCE COPY OBJECT, as the build does, but quickly.
+# command_of FILE: what the build compiles it with, or nothing.
+command_of() { ninja -C "$build" -t commands lib/libckpt.a | grep -F -- "-c $1" | tail -n 1 || true; }
+
+# compile SOURCE COPY OBJECT, as the build does, but quickly. A united build compiles it together with others of its folder.
 compile() {
-  local command
-  command=$(ninja -C "$build" -t commands lib/libckpt.a | grep -F -- "-c $root/$1" | tail -n 1)
-  [ -n "$command" ] || { echo "planted: the build does not compile $1" >&2; return 1; }
-  command=$(sed -E -e 's/ -M[TF] [^ ]+//g; s/ -MD//; s/ -o [^ ]+//' -e "s| -c [^ ]+| -O0 -w -c $2 -o $3|" <<<"$command")
+  local command copy=$2 united
+  command=$(command_of "$root/$1")
+  if [ -z "$command" ]; then
+    united=$(grep -rlF "\"$root/$1\"" "$build/libckpt/CMakeFiles/ckpt.dir/Unity" 2>/dev/null || true)
+    [ -n "$united" ] || { echo "planted: the build does not compile $1" >&2; return 1; }
+    copy=$2.united.cpp
+    sed "s|\"$root/$1\"|\"$2\"|" "$united" >"$copy"
+    command=$(command_of "$united")
+  fi
+  command=$(sed -E -e 's/ -M[TF] [^ ]+//g; s/ -MD//; s/ -o [^ ]+//' -e "s| -c [^ ]+| -O0 -w -c $copy -o $3|" <<<"$command")
   (cd "$build" && eval "$command")
 }
 
