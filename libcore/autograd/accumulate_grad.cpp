@@ -18,6 +18,7 @@ bool can_take(const Tensor& t, const Tensor& leaf) {
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
   add_output(leaf);
+  set_findable();  // by the leaf
 }
 
 AccumulateGrad::~AccumulateGrad() {

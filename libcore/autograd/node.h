@@ -76,6 +76,8 @@ class Node : public RefCounted {
   Node& operator=(const Node&) = delete;
   static void* operator new(std::size_t bytes);
   static void operator delete(void* block, std::size_t bytes) noexcept;
+  /// See RefCounted.
+  bool release() const noexcept { return findable_ ? release_findable() : RefCounted::release(); }
   /// Ends a node and, without recursion, everything that only it kept alive.
   static void destroy(Node* node) noexcept;
 
@@ -113,6 +115,8 @@ class Node : public RefCounted {
   void save_output(const Tensor& tensor) { saved_.push_back(SavedTensor(tensor, true)); }
 
  protected:
+  /// For nodes that others find without holding them.
+  void set_findable() { findable_ = true; }
   // --- for apply()
   /// The i-th saved tensor. Errors: PyTorch's texts for a second backward and for in-place changes.
   Tensor saved(std::size_t i) const;
@@ -132,6 +136,7 @@ class Node : public RefCounted {
   std::unique_ptr<std::vector<GradHook>> hooks_;
   Node* next_to_end_ = nullptr;  // the queue of destroy()
   bool released_ = false;
+  bool findable_ = false;
 };
 
 /// True when history is on and the tensor takes part in it.

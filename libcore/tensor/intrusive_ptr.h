@@ -20,7 +20,7 @@ class RefCounted {
   /// The first owner of an object that nobody else has seen: no locked instruction, which would wait for every store
   /// that made the object.
   void retain_new() const noexcept { refs_.store(1, std::memory_order_relaxed); }
-  /// One more owner, unless the last one is just leaving.
+  /// One more owner, unless the last one is just leaving, which must do so by release_findable().
   bool try_retain() const noexcept {
     std::uint32_t seen = refs_.load(std::memory_order_relaxed);
     while (seen != 0) {
@@ -28,15 +28,17 @@ class RefCounted {
     }
     return false;
   }
-  /// True when the caller was the last owner and has to destroy the object.
+  /// True when the caller was the last owner and has to destroy the object. Not where try_retain() is called.
   bool release() const noexcept {
     // A sole owner need not pay for a locked instruction: nobody else can come in.
     if (refs_.load(std::memory_order_acquire) == 1) {
       refs_.store(0, std::memory_order_relaxed);
       return true;
     }
-    return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    return release_findable();
   }
+  /// The same for an object that another thread may find, and try_retain(), at this moment.
+  bool release_findable() const noexcept { return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   std::uint32_t use_count() const noexcept { return refs_.load(std::memory_order_acquire); }
 
  protected:

@@ -6,6 +6,7 @@
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/autograd/node.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/threads.h"
 #include "libcore/data/dataset.h"
@@ -119,6 +120,24 @@ TEST_F(EightDevices, ThreadsShareFreshLeaves) {
     other.join();
     ASSERT_EQ(floats(weight.grad()), std::vector<float>(3, 4)) << "in round " << round;
   }
+}
+
+TEST_F(EightDevices, ThreadsFindALeafsAccumulatorWhileItEnds) {
+  const Tensor weight = core::ones({3}, {.requires_grad = true});
+  std::atomic<int> ready{0};
+  std::atomic<int> wrong{0};
+  auto work = [&] {
+    ++ready;
+    while (ready < 2) std::this_thread::yield();
+    for (int round = 0; round < 50'000; ++round) {
+      const core::Edge edge = core::gradient_edge(weight);  // the last to leave ends it, unless the other has found it
+      if (edge.node->use_count() == 0 || edge.node->outputs().size() != 1) ++wrong;
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(EightDevices, ThreadsShareAViewWhoseBaseHasChanged) {
