@@ -140,6 +140,31 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
   return blocked::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
 }
 
+/// Whether outputs see nothing of the last rows or columns of images.
+bool leaves_out(const Conv2dSizes& s) {
+  return s.pad_bottom < 0 || s.pad_right < 0;
+}
+/// The same on images without these.
+Conv2dSizes of_seen(Conv2dSizes s) {
+  s.in_h = std::max<std::int64_t>(0, s.in_h + std::min<std::int64_t>(0, s.pad_bottom));
+  s.in_w = std::max<std::int64_t>(0, s.in_w + std::min<std::int64_t>(0, s.pad_right));
+  s.pad_bottom = std::max<std::int64_t>(0, s.pad_bottom);
+  s.pad_right = std::max<std::int64_t>(0, s.pad_right);
+  return s;
+}
+Tensor seen(const Tensor& images, const Conv2dSizes& s) {
+  return images.detach().slice(2, 0, s.in_h).slice(3, 0, s.in_w);
+}
+
+Tensor input_grad_of_seen(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  Tensor out = kernel::empty_as(output_grad, image_sizes(s), s.order);
+  if (!kernel::has_bytes(output_grad)) return out;
+  fill_into(out, 0);
+  const Conv2dSizes some = of_seen(s);
+  if (some.in_h * some.in_w > 0) copy_into(seen(out, some), conv2d_input_grad(output_grad, weight, some));
+  return out;
+}
+
 }  // namespace
 
 ImageOrder conv2d_order(const Tensor& x, const Tensor& weight) {
@@ -148,6 +173,7 @@ ImageOrder conv2d_order(const Tensor& x, const Tensor& weight) {
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
+  if (leaves_out(s)) return conv2d(seen(x, of_seen(s)), weight, bias, of_seen(s), use);
   const bool empty = x.numel() == 0 || weight.numel() == 0;
   if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s, use);
   if (!empty && use == WeightUse::again && runs_packed(x, s)) {
@@ -175,6 +201,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 }
 
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  if (leaves_out(s)) return input_grad_of_seen(output_grad, weight, s);
   if (s.in_channels != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
     return conv2d_input_grad_of_images(output_grad, weight, s);
   }
@@ -188,6 +215,7 @@ Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const 
 }
 
 WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& s, bool with_bias) {
+  if (leaves_out(s)) return conv2d_weight_grad(output_grad, seen(x, of_seen(s)), of_seen(s), with_bias);
   WeightGrads out;
   out.weight = kernel::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w}, s.order);
   if (with_bias) out.bias = kernel::empty_as(x, {s.out_channels});

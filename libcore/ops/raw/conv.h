@@ -13,6 +13,9 @@ namespace core::raw {
 /// What is known about a convolution's weight: `again`, that it will be used in this state again, so that what its
 /// kernel makes of it is worth keeping.
 enum class WeightUse { once, again };
+
+/// Convolutions of planes. Where `pad_bottom` or `pad_right` is negative the convolution sees nothing of so many of the
+/// last rows or columns of its images; kernels meet none such.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes,
               WeightUse use = WeightUse::once);
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& sizes);

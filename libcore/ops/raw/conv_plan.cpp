@@ -176,6 +176,8 @@ ConvPlan transposed_plan(const Tensor& x, const Tensor& weight, const Tensor& bi
     const auto dim = static_cast<std::int64_t>(i) + 2;
     line = {0, weight.size(dim), stride[i], padding[i], padding[i], dilation[i], x.size(dim)};
     line.in = (line.out - 1) * line.stride - 2 * padding[i] + span(line) + extra[i];
+    // The output_padding that is a stride and longer would be room for an output that is not there.
+    if (extra[i] >= line.stride) line.after -= extra[i];
     if (line.in < 1) fail("Trying to create tensor with negative dimension " + std::to_string(line.in));
   }
   ConvPlan plan = plan_of(lines, rank);
