@@ -11,6 +11,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/parallel/broadcast_nodes.h"
 #include "libcore/parallel/comm.h"
+#include "libcore/tensor/packed_weights.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::detail {
@@ -75,7 +76,8 @@ std::vector<std::vector<Tensor>> copies_of(const std::vector<Tensor>& tensors, c
 
 bool ReplicaCache::is_current(const Copy& copy, const Tensor& original) {
   return copy.copy.defined() && copy.original.is_same(original) && copy.source.id() == original.storage().id() &&
-         copy.writes == original.storage()->writes() && copy.copy_writes == copy.copy.storage()->writes();
+         packed_weights::may_keep(copy.source.id()) && copy.writes == original.storage()->writes() &&
+         copy.copy_writes == copy.copy.storage()->writes();
 }
 
 std::vector<ReplicaCache::Copy>& ReplicaCache::copies_on(Device device, std::size_t count) {

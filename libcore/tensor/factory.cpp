@@ -14,6 +14,7 @@
 #include "libcore/tensor/deterministic.h"
 #include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/op_trace.h"
+#include "libcore/tensor/packed_weights.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -285,6 +286,7 @@ Tensor from_storage(Storage storage, DType dtype, const Shape& sizes, const Shap
 Tensor from_blob(void* data, const Shape& sizes, DType dtype, Device device, void (*release)(void*), void* context) {
   auto bytes = byte_size(dtype, static_cast<std::uint64_t>(sizes.numel()));
   Storage storage = Storage::borrow(data, static_cast<std::size_t>(bytes.value_or(0)), device, release, context);
+  if (storage.nbytes() != 0) packed_weights::never_keep(storage);
   return from_storage(std::move(storage), dtype, sizes, contiguous_strides(sizes), 0);
 }
 

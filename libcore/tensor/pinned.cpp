@@ -67,7 +67,9 @@ Tensor empty_pinned(const Shape& sizes, DType dtype, Backend& backend) {
     std::scoped_lock lock(blocks().mutex);
     blocks().by_address.emplace(data, Block{&backend, bytes});
   }
-  return from_blob(data, sizes, dtype, Device(), release, data);
+  // Not from_blob: nobody else writes into it.
+  return from_storage(Storage::borrow(data, bytes, Device(), release, data), dtype, sizes, contiguous_strides(sizes),
+                      0);
 }
 
 }  // namespace core
