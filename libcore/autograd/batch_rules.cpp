@@ -45,7 +45,7 @@ void no_batch_rule() {
 
 BatchRule find_batch_rule(std::string_view name) {
   static const RuleTable table = table_of({elementwise_batch_rules(), shape_batch_rules(), reduction_batch_rules(),
-                                           layer_batch_rules(), indexing_batch_rules()});
+                                           layer_batch_rules(), loss_batch_rules(), indexing_batch_rules()});
   return found_in(table, name);
 }
 

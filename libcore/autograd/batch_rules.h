@@ -63,6 +63,7 @@ std::vector<NamedBatchRule> elementwise_batch_rules();
 std::vector<NamedBatchRule> shape_batch_rules();
 std::vector<NamedBatchRule> reduction_batch_rules();
 std::vector<NamedBatchRule> layer_batch_rules();
+std::vector<NamedBatchRule> loss_batch_rules();
 std::vector<NamedBatchRule> indexing_batch_rules();
 /// Of operations in place.
 std::vector<NamedBatchRule> in_place_batch_rules();

@@ -1,14 +1,14 @@
-// Products, convolutions, poolings, norms and losses, on all samples at once.
+// Products, convolutions, poolings and norms, on all samples at once.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "libcore/autograd/batch_rules.h"
 #include "libcore/ops/attention.h"
 #include "libcore/ops/blas.h"
-#include "libcore/ops/compare.h"
 #include "libcore/ops/conv.h"
-#include "libcore/ops/loss.h"
 #include "libcore/ops/norm.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
@@ -136,16 +136,40 @@ Size2 two_sizes(const BatchedCall& c, const char* key) {
   const Shape sizes = c.shape(key);
   return Size2(sizes[0], sizes[1]);
 }
+MaxPool2dOptions max_of_planes(const BatchedCall& c) {
+  return {two_sizes(c, "stride"), two_sizes(c, "padding"), two_sizes(c, "dilation"), c.flag("ceil_mode")};
+}
+MaxPoolOptions max_of_volumes(const BatchedCall& c) {
+  return {c.shape("stride"), c.shape("padding"), c.shape("dilation"), c.flag("ceil_mode")};
+}
 Results max_pool2d_rule(const BatchedCall& c) {
-  const MaxPool2dOptions o{two_sizes(c, "stride"), two_sizes(c, "padding"), two_sizes(c, "dilation"),
-                           c.flag("ceil_mode")};
-  return folded(c, 4, [&](const Tensor& x) { return max_pool2d(x, two_sizes(c, "kernel"), o); });
+  return folded(c, 4, [&](const Tensor& x) { return max_pool2d(x, two_sizes(c, "kernel"), max_of_planes(c)); });
+}
+Results max_pool3d_rule(const BatchedCall& c) {
+  return folded(c, 5, [&](const Tensor& x) { return max_pool3d(x, c.shape("kernel"), max_of_volumes(c)); });
+}
+/// Of planes and of volumes; places are those in one of them.
+Results max_pool_with_indices_rule(const BatchedCall& c) {
+  const bool volumes = c.shape("kernel").size() == 3;
+  const std::int64_t with_batch = volumes ? 5 : 4;
+  if (c.rank() != with_batch && c.rank() != with_batch - 1) no_batch_rule();
+  const Tensor x = c.rank() == with_batch ? c.batches[0].flatten(0, 1) : c.batches[0];
+  const ValuesIndices both = volumes ? max_pool3d_with_indices(x, c.shape("kernel"), max_of_volumes(c))
+                                     : max_pool2d_with_indices(x, two_sizes(c, "kernel"), max_of_planes(c));
+  return {both.values.reshape(c.output_sizes(0)), both.indices.reshape(c.output_sizes(1))};
+}
+std::optional<std::int64_t> divisor_of(const BatchedCall& c) {
+  return c.integer("divisor") == 0 ? std::nullopt : std::optional(c.integer("divisor"));
 }
 Results avg_pool2d_rule(const BatchedCall& c) {
-  AvgPool2dOptions o{
-      two_sizes(c, "stride"), two_sizes(c, "padding"), c.flag("ceil_mode"), c.flag("count_include_pad"), {}};
-  if (c.integer("divisor") != 0) o.divisor_override = c.integer("divisor");
+  const AvgPool2dOptions o{two_sizes(c, "stride"), two_sizes(c, "padding"), c.flag("ceil_mode"),
+                           c.flag("count_include_pad"), divisor_of(c)};
   return folded(c, 4, [&](const Tensor& x) { return avg_pool2d(x, two_sizes(c, "kernel"), o); });
+}
+Results avg_pool3d_rule(const BatchedCall& c) {
+  const AvgPoolOptions o{c.shape("stride"), c.shape("padding"), c.flag("ceil_mode"), c.flag("count_include_pad"),
+                         divisor_of(c)};
+  return folded(c, 5, [&](const Tensor& x) { return avg_pool3d(x, c.shape("kernel"), o); });
 }
 Results adaptive_avg_pool2d_rule(const BatchedCall& c) {
   const AdaptiveSize size(c.output().size(-2), c.output().size(-1));
@@ -177,23 +201,70 @@ Results rms_norm_rule(const BatchedCall& c) {
   const Tensor y = rms_norm(c.each(0), sizes, {.eps = c.number("eps")});
   return {c.has(1) ? y * c.aligned(1, c.rank()) : y};
 }
+/// The channels of all samples side by side, as those of one image, with what each channel has of its own.
+struct SideBySide {
+  Tensor x;
+  std::vector<Tensor> of_channels;  ///< inputs 1, 2, ...
+
+  explicit SideBySide(const BatchedCall& c) {
+    if (c.rank() < 2) no_batch_rule();
+    x = c.each(0).transpose(0, 1).flatten(1, 2);
+    for (std::size_t i = 1; i < c.count(); ++i) of_channels.push_back(c.has(i) ? c.each(i).flatten() : Tensor());
+  }
+  static Results apart(const BatchedCall& c, const Tensor& y) {
+    Shape sizes{c.given(0).size(0), c.size};
+    for (std::int64_t d = 1; d < c.rank(); ++d) sizes.push_back(c.given(0).size(d));
+    return {y.reshape(sizes).transpose(0, 1).contiguous()};
+  }
+};
 Results group_norm_rule(const BatchedCall& c) {
   const std::int64_t groups = c.integer("groups");
-  const Tensor weight = c.shared(1), bias = c.shared(2);
-  return folded(c, c.rank(), [&](const Tensor& x) {
-    return group_norm(x, groups, {.weight = weight, .bias = bias, .eps = c.number("eps")});
-  });
+  const double eps = c.number("eps");
+  if (!c.is_batch(1) && !c.is_batch(2)) {
+    return folded(c, c.rank(), [&](const Tensor& x) {
+      return group_norm(x, groups, {.weight = c.shared(1), .bias = c.shared(2), .eps = eps});
+    });
+  }
+  const SideBySide all(c);
+  return SideBySide::apart(
+      c, group_norm(all.x, groups * c.size, {.weight = all.of_channels[0], .bias = all.of_channels[1], .eps = eps}));
 }
-/// Statistics of a batch are those of a sample's own: no rule.
+
+/// Inputs of batch_norm and instance_norm: x, weight, bias, running mean, running variance.
+BatchNormArguments norm_arguments(const BatchedCall& c, const std::vector<Tensor>& of_channels) {
+  return {.running_mean = of_channels[2],
+          .running_var = of_channels[3],
+          .weight = of_channels[0],
+          .bias = of_channels[1],
+          .training = c.flag("training"),
+          .eps = c.number("eps")};
+}
+bool all_shared(const BatchedCall& c) {
+  return !c.is_batch(1) && !c.is_batch(2) && !c.is_batch(3) && !c.is_batch(4);
+}
+std::vector<Tensor> shared_by_channels(const BatchedCall& c) {
+  return {c.shared(1), c.shared(2), c.shared(3), c.shared(4)};
+}
+/// Statistics of a sample are its own, so that in training its channels are: running statistics, which a sample would
+/// leave to the next, do not come here (writes_beside).
 Results batch_norm_rule(const BatchedCall& c) {
-  if (c.flag("training") || c.rank() < 2) no_batch_rule();
-  const BatchNormArguments a{.running_mean = c.shared(3),
-                             .running_var = c.shared(4),
-                             .weight = c.shared(1),
-                             .bias = c.shared(2),
-                             .training = false,
-                             .eps = c.number("eps")};
-  return folded(c, c.rank(), [&](const Tensor& x) { return batch_norm(x, a); });
+  if (!c.flag("training") && all_shared(c)) {
+    if (c.rank() < 2) no_batch_rule();
+    return folded(c, c.rank(),
+                  [&](const Tensor& x) { return batch_norm(x, norm_arguments(c, shared_by_channels(c))); });
+  }
+  const SideBySide all(c);
+  return SideBySide::apart(c, batch_norm(all.x, norm_arguments(c, all.of_channels)));
+}
+/// Statistics of an image are its own.
+Results instance_norm_rule(const BatchedCall& c) {
+  if (c.rank() < 3) no_batch_rule();
+  if (all_shared(c)) {
+    return folded(c, c.rank(),
+                  [&](const Tensor& x) { return instance_norm(x, norm_arguments(c, shared_by_channels(c))); });
+  }
+  const SideBySide all(c);
+  return SideBySide::apart(c, instance_norm(all.x, norm_arguments(c, all.of_channels)));
 }
 
 Results attention_rule(const BatchedCall& c) {
@@ -203,45 +274,6 @@ Results attention_rule(const BatchedCall& c) {
   if (c.rank(0) != c.rank(1) || c.rank(0) != c.rank(2)) no_batch_rule();
   if (c.has(3)) o.mask = c.aligned(3, c.rank(0));
   return {scaled_dot_product_attention(c.each(0), c.each(1), c.each(2), o)};
-}
-
-/// The losses of the elements of each sample, brought to one number as it was asked.
-Tensor reduced(const BatchedCall& c, const Tensor& each) {
-  const auto reduction = static_cast<Reduction>(c.integer("reduction"));
-  if (reduction == Reduction::none) return each;
-  const Tensor flat = each.reshape({c.size, -1});
-  return reduction == Reduction::mean ? mean(flat, {.dims = {1}}) : sum(flat, {.dims = {1}});
-}
-Results mse_rule(const BatchedCall& c) {
-  const std::int64_t rank = std::max(c.rank(0), c.rank(1));
-  return {reduced(c, square(c.aligned(0, rank) - c.aligned(1, rank)))};
-}
-/// Of classes by their number. What is ignored counts for nothing in a mean.
-template <class Loss>
-Results class_loss(const BatchedCall& c, Loss loss) {
-  if (c.has(2) || c.rank(1) != std::max<std::int64_t>(c.rank(0) - 1, 0)) no_batch_rule();
-  const auto reduction = static_cast<Reduction>(c.integer("reduction"));
-  const std::int64_t ignored = c.integer("ignore_index");
-  const bool single = c.rank(0) == 1;
-  const Tensor scores = single ? c.each(0) : c.each(0).flatten(0, 1);
-  const Tensor target = single ? c.each(1) : c.each(1).flatten(0, 1);
-  const Tensor each = loss(scores, target, ignored);
-  if (reduction == Reduction::none) return {each.reshape(c.output_sizes())};
-  const Tensor total = sum(each.reshape({c.size, -1}), {.dims = {1}});
-  if (reduction == Reduction::sum) return {total};
-  const Tensor counts = sum(ne(target, ignored).reshape({c.size, -1}), {.dims = {1}});
-  return {total / counts.to(total.dtype())};
-}
-Results cross_entropy_rule(const BatchedCall& c) {
-  if (c.number("label_smoothing") != 0) no_batch_rule();
-  return class_loss(c, [](const Tensor& scores, const Tensor& target, std::int64_t ignored) {
-    return cross_entropy(scores, target, {.ignore_index = ignored, .reduction = Reduction::none});
-  });
-}
-Results nll_rule(const BatchedCall& c) {
-  return class_loss(c, [](const Tensor& scores, const Tensor& target, std::int64_t ignored) {
-    return nll_loss(scores, target, {.ignore_index = ignored, .reduction = Reduction::none});
-  });
 }
 
 }  // namespace
@@ -258,16 +290,17 @@ std::vector<NamedBatchRule> layer_batch_rules() {
           {"conv_transpose2d", conv_transpose_rule},
           {"conv_transpose3d", conv_transpose_rule},
           {"max_pool2d", max_pool2d_rule},
+          {"max_pool3d", max_pool3d_rule},
+          {"max_pool_with_indices", max_pool_with_indices_rule},
           {"avg_pool2d", avg_pool2d_rule},
+          {"avg_pool3d", avg_pool3d_rule},
           {"adaptive_avg_pool2d", adaptive_avg_pool2d_rule},
           {"layer_norm", layer_norm_rule},
           {"rms_norm", rms_norm_rule},
           {"group_norm", group_norm_rule},
           {"batch_norm", batch_norm_rule},
-          {"scaled_dot_product_attention", attention_rule},
-          {"mse_loss", mse_rule},
-          {"cross_entropy", cross_entropy_rule},
-          {"nll_loss", nll_rule}};
+          {"instance_norm", instance_norm_rule},
+          {"scaled_dot_product_attention", attention_rule}};
 }
 
 }  // namespace core::func::detail

@@ -19,6 +19,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/device_assert.h"
+#include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -98,6 +99,10 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberOptions& o) 
 }
 
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BceOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced("binary_cross_entropy", {x, target, o.weight},
+                                {{"reduction", static_cast<std::int64_t>(o.reduction)}},
+                                [&] { return binary_cross_entropy(x, target, o); });
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x, &target}); to) return binary_cross_entropy(to(x), to(target), o);
   if (x.sizes() != target.sizes()) {
     throw Error(ErrorCode::value, "Using a target size (" + size_text(target) +
@@ -165,6 +170,11 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllO
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var, const GaussianNllOptions& o) {
+  if (core::detail::traced_now())
+    return core::detail::traced(
+        "gaussian_nll_loss", {x, target, var},
+        {{"full", o.full}, {"eps", o.eps}, {"reduction", static_cast<std::int64_t>(o.reduction)}},
+        [&] { return gaussian_nll_loss(x, target, var, o); });
   Tensor spread = var;
   if (var.sizes() != x.sizes()) {
     Shape without_last = x.sizes();

@@ -34,6 +34,13 @@ Tensor modulo(const Tensor& x, std::int64_t by) {
 Tensor image(const Tensor& x) {
   return x.reshape({2, 3, 4});
 }
+Tensor volume(const Tensor& x) {
+  return x.reshape({1, 2, 3, 4});
+}
+/// Weights of six classes, the same for all samples.
+Tensor class_weights() {
+  return core::arange(6).to(core::DType::f32) / 4 + 0.5;
+}
 
 std::vector<Case> element_cases() {
   return {
@@ -198,6 +205,40 @@ std::vector<Case> layer_cases() {
   };
 }
 
+std::vector<Case> volume_and_norm_cases() {
+  return {
+      {"volumes",
+       [](const Tensor& a, const Tensor& b) {
+         const Tensor x = volume(a), y = volume(b);
+         return core::max_pool3d(x, {2}, {.stride = {1}}) + core::avg_pool3d(y, {2}, {.stride = {1}}) +
+                core::max_pool3d(x.unsqueeze(0), {2}, {.stride = {1}})[0] +
+                core::avg_pool3d(y.unsqueeze(0), {2}, {.padding = {1}, .count_include_pad = false}).sum() +
+                core::adaptive_avg_pool3d(x, {1, 2, 3}) + core::adaptive_max_pool3d(y, {1, 2, 3}).values;
+       }},
+      {"maxima_and_their_places",
+       [](const Tensor& a, const Tensor& b) {
+         const auto planes = core::max_pool2d_with_indices(image(a), 2, {.stride = 1});
+         const auto volumes = core::max_pool3d_with_indices(volume(b), {2}, {.stride = {1}});
+         return planes.values.sum() * planes.indices + volumes.values * volumes.indices;
+       },
+       false},
+      {"norms_of_batches",
+       [](const Tensor& a, const Tensor& b) {
+         const Tensor x = a.reshape({4, 2, 3}), weight = b[0].slice(0, 0, 2), bias = b[1].slice(0, 0, 2);
+         return core::batch_norm(x, {.weight = weight, .bias = bias, .training = true}) +
+                core::batch_norm(x, {.training = true}) + core::batch_norm(a, {.training = true}).reshape({4, 2, 3}) +
+                core::batch_norm(x, {.running_mean = core::ones({2}), .running_var = bias, .weight = weight}) +
+                core::group_norm(x, 2, {.weight = weight, .bias = bias});
+       }},
+      {"norms_of_images",
+       [](const Tensor& a, const Tensor& b) {
+         return core::instance_norm(image(a),
+                                    {.weight = b[0].slice(0, 0, 3), .bias = b[1].slice(0, 0, 3), .training = true}) +
+                core::instance_norm(image(b), {.training = true});
+       }},
+  };
+}
+
 std::vector<Case> index_cases() {
   return {
       {"losses",
@@ -225,6 +266,40 @@ std::vector<Case> index_cases() {
        [](const Tensor& a, const Tensor& b) {
          const Tensor at = modulo(index_of(b.detach()), 4);
          return core::embedding(at, a).sum(1) + core::one_hot(at, 6).sum(1).to(core::DType::f32);
+       }},
+  };
+}
+
+std::vector<Case> loss_cases() {
+  return {
+      {"losses_of_classes",
+       [](const Tensor& a, const Tensor& b) {
+         const Tensor classes = core::argmax(b.detach(), 1), weight = class_weights();
+         const Tensor planes = a.reshape({2, 6, 2}), of_planes = modulo(classes, 6).reshape({2, 2});
+         return core::cross_entropy(a, classes, {.weight = weight, .ignore_index = 3, .label_smoothing = 0.1}) +
+                core::cross_entropy(a, classes, {.reduction = core::Reduction::sum, .label_smoothing = 0.2}) +
+                core::nll_loss(core::log_softmax(planes, 1), of_planes, {.weight = weight}) +
+                core::cross_entropy(a, core::softmax(b, 1), {.weight = weight}) +
+                core::cross_entropy(a[0], core::softmax(b[0], 0)) +
+                core::cross_entropy(a, core::softmax(b, 1), {.reduction = core::Reduction::none}).sum();
+       }},
+      {"losses_of_probabilities",
+       [](const Tensor& a, const Tensor& b) {
+         const Tensor p = core::sigmoid(a), q = core::sigmoid(b), weight = class_weights();
+         return core::binary_cross_entropy(p, q) + core::binary_cross_entropy(p, q, {.weight = weight}) +
+                core::binary_cross_entropy(p, q, {.weight = b, .reduction = core::Reduction::sum}) +
+                core::binary_cross_entropy(p, q, {.reduction = core::Reduction::none}).sum() +
+                core::binary_cross_entropy_with_logits(a, q, {.pos_weight = weight}) +
+                core::kl_div(core::log_softmax(a, 1), core::softmax(b, 1), {.batch_mean = true}) +
+                core::kl_div(core::log_softmax(a, 1), core::log_softmax(b, 1),
+                             {.reduction = core::Reduction::sum, .log_target = true});
+       }},
+      {"losses_of_numbers",
+       [](const Tensor& a, const Tensor& b) {
+         return core::l1_loss(a, b) + core::smooth_l1_loss(a, b, {.beta = 0.6}) +
+                core::huber_loss(a, b, {.delta = 0.7}) +
+                core::gaussian_nll_loss(a, b, b.slice(1, 0, 1), {.full = true}) + core::poisson_nll_loss(a, b) +
+                core::soft_margin_loss(a, b, core::Reduction::sum);
        }},
   };
 }
@@ -342,6 +417,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Vmap, testing::ValuesIn(shape_cases()), name_of
 INSTANTIATE_TEST_SUITE_P(Reductions, Vmap, testing::ValuesIn(reduction_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Indices, Vmap, testing::ValuesIn(index_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Layers, Vmap, testing::ValuesIn(layer_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Norms, Vmap, testing::ValuesIn(volume_and_norm_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Losses, Vmap, testing::ValuesIn(loss_cases()), name_of);
 
 /// What has no rule, or follows values, is done sample by sample.
 TEST(VmapLoop, StandsInWhereThereIsNoRule) {
