@@ -4,13 +4,28 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <numbers>
+#include <unordered_map>
 #include <vector>
 
 #include <kissfft/kissfft.hh>
 
+#include "libcore/backend/cpu/fft/mixed_radix.h"
 #include "libcore/backend/cpu/loops.h"
 #include "libcore/backend/cpu/thread_pool.h"
+
+namespace core::cpu {
+namespace {
+
+bool transform_columns(const MixedRadix& t) {
+  static const auto run = CORE_BY_ISA(mixed_radix);
+  return run(t);
+}
+
+}  // namespace
+}  // namespace core::cpu
 
 namespace core::fourier {
 namespace {
@@ -91,10 +106,186 @@ Numbers row_of(const Rows& rows) {
   return Numbers(static_cast<std::size_t>(rows.length));
 }
 
+/// What transforms of one length need, where its factors are small.
+struct Plan {
+  std::vector<std::int64_t> factors;
+  std::vector<double> cosines, sines;  ///< of 2 pi k / length
+
+  explicit Plan(std::int64_t length) : cosines(static_cast<std::size_t>(length)), sines(cosines.size()) {
+    for (const std::int64_t factor : {4, 2, 3, 5, 7, 11, 13}) {
+      for (; length % factor == 0; length /= factor) factors.push_back(factor);
+    }
+    std::sort(factors.rbegin(), factors.rend());  // the vectors of one column's later passes are longer
+    const auto n = static_cast<std::int64_t>(cosines.size());
+    for (std::int64_t k = 0; k < n; ++k) set(k, n);
+  }
+
+ private:
+  /// By angles up to an eighth of the circle, which are exact to the last bit but one.
+  void set(std::int64_t k, std::int64_t n) {
+    std::int64_t halves = 2 * k;  // of pi / n
+    const bool lower = halves > n;
+    if (lower) halves = 2 * n - halves;
+    const bool left = 2 * halves > n;
+    if (left) halves = n - halves;
+    const bool steep = 4 * halves > n;
+    const double angle =
+        std::numbers::pi * static_cast<double>(steep ? n - 2 * halves : 2 * halves) / static_cast<double>(2 * n);
+    const double x = steep ? std::sin(angle) : std::cos(angle), y = steep ? std::cos(angle) : std::sin(angle);
+    const auto at = static_cast<std::size_t>(k);
+    cosines[at] = left ? -x : x;
+    sines[at] = lower ? -y : y;
+  }
+};
+using PlanPtr = std::shared_ptr<const Plan>;
+
+/// Null where a factor of the length is large. Plans are kept, up to so many numbers of all of them.
+PlanPtr plan_of(std::int64_t length) {
+  if (largest_prime(length) > cpu::kLargestFactor) return nullptr;
+  constexpr std::size_t kMostKept = 1 << 20;
+  static std::mutex mutex;
+  static auto* const kept = new std::unordered_map<std::int64_t, PlanPtr>;
+  static std::size_t numbers = 0;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = kept->find(length); found != kept->end()) return found->second;
+  }
+  PlanPtr plan = std::make_shared<const Plan>(length);
+  const auto size = static_cast<std::size_t>(length);
+  const std::lock_guard lock(mutex);
+  if (size > kMostKept || !kept->emplace(length, plan).second) return plan;
+  numbers += size;
+  if (numbers <= kMostKept) return plan;
+  kept->clear();
+  kept->emplace(length, plan);
+  numbers = size;
+  return plan;
+}
+
+/// Numbers of several columns, those of one number side by side.
+struct Columns {
+  std::int64_t first, count;
+  double *re, *im;
+};
+
+/// load(columns), the transform, store(columns) for all `count` columns, some at a time.
+template <class Load, class Store>
+void by_columns(const Plan& plan, const Rows& rows, std::int64_t count, const Load& load, const Store& store) {
+  constexpr std::int64_t kMostNumbers = 1024, kMostColumns = 8;  // longer columns fill vectors by themselves
+  constexpr std::int64_t kApart = 72;  // so that numbers of one place do not fall into the same lines of the cache
+  const std::int64_t width = std::min(count, std::clamp<std::int64_t>(kMostNumbers / rows.length, 1, kMostColumns));
+  const std::int64_t grain = cpu::kGrain / 8 / (rows.length * width) + 1;
+  parallel_for((count + width - 1) / width, grain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t size = rows.length * width + kApart;
+    const auto memory = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(4 * size));
+    double* const re = memory.get();
+    double *const im = re + size, *const work_re = im + size, *const work_im = work_re + size;
+    for (std::int64_t group = begin; group < end; ++group) {
+      Columns columns{group * width, std::min(width, count - group * width), re, im};
+      load(columns);
+      const bool in_work = cpu::transform_columns(
+          {columns.count, plan.factors.data(), static_cast<std::int64_t>(plan.factors.size()), plan.cosines.data(),
+           plan.sines.data(), rows.inverse ? 1.0 : -1.0, re, im, work_re, work_im});
+      if (in_work) columns.re = work_re, columns.im = work_im;
+      store(columns);
+    }
+  });
+}
+
+template <class T>
+void transform_columns(const Plan& plan, const Rows& rows, const std::complex<T>* in, std::complex<T>* out) {
+  const std::int64_t n = rows.length;
+  by_columns(
+      plan, rows, rows.count,
+      [&](const Columns& to) {
+        for (std::int64_t c = 0; c < to.count; ++c) {
+          const std::complex<T>* from = in + (to.first + c) * n;
+          for (std::int64_t k = 0; k < n; ++k) {
+            to.re[k * to.count + c] = from[k].real();
+            to.im[k * to.count + c] = from[k].imag();
+          }
+        }
+      },
+      [&](const Columns& from) {
+        for (std::int64_t c = 0; c < from.count; ++c) {
+          std::complex<T>* to = out + (from.first + c) * n;
+          for (std::int64_t k = 0; k < n; ++k) {
+            to[k] = {static_cast<T>(from.re[k * from.count + c] * rows.scale),
+                     static_cast<T>(from.im[k * from.count + c] * rows.scale)};
+          }
+        }
+      });
+}
+
+/// As to_half() below, of pairs of rows.
+template <class T>
+void halve_columns(const Plan& plan, const Rows& rows, const T* in, std::complex<T>* out) {
+  const std::int64_t n = rows.length, half = n / 2 + 1;
+  const double scale = rows.scale / 2;
+  const auto is_pair = [&](std::int64_t pair) { return 2 * pair + 1 < rows.count; };
+  by_columns(
+      plan, rows, (rows.count + 1) / 2,
+      [&](const Columns& to) {
+        for (std::int64_t c = 0; c < to.count; ++c) {
+          const T* a = in + 2 * (to.first + c) * n;
+          const bool two = is_pair(to.first + c);
+          for (std::int64_t k = 0; k < n; ++k) {
+            to.re[k * to.count + c] = a[k];
+            to.im[k * to.count + c] = two ? a[n + k] : T(0);
+          }
+        }
+      },
+      [&](const Columns& from) {
+        for (std::int64_t c = 0; c < from.count; ++c) {
+          std::complex<T>* to = out + 2 * (from.first + c) * half;
+          const bool two = is_pair(from.first + c);
+          for (std::int64_t k = 0; k < half; ++k) {
+            const std::int64_t at = k * from.count + c, mirror = (k == 0 ? 0 : n - k) * from.count + c;
+            const double re = from.re[at], im = from.im[at], re_back = from.re[mirror], im_back = from.im[mirror];
+            to[k] = {static_cast<T>((re + re_back) * scale), static_cast<T>((im - im_back) * scale)};
+            if (two) to[half + k] = {static_cast<T>((im + im_back) * scale), static_cast<T>((re_back - re) * scale)};
+          }
+        }
+      });
+}
+
+/// As from_half() below.
+template <class T>
+void restore_columns(const Plan& plan, const Rows& rows, const std::complex<T>* in, T* out) {
+  const std::int64_t n = rows.length, half = n / 2 + 1;
+  const auto is_pair = [&](std::int64_t pair) { return 2 * pair + 1 < rows.count; };
+  by_columns(
+      plan, rows, (rows.count + 1) / 2,
+      [&](const Columns& to) {
+        for (std::int64_t c = 0; c < to.count; ++c) {
+          const std::complex<T>* a = in + 2 * (to.first + c) * half;
+          const bool two = is_pair(to.first + c);
+          for (std::int64_t k = 0; k < half; ++k) {
+            const bool is_real = k == 0 || 2 * k == n;
+            const double a_re = a[k].real(), a_im = is_real ? 0 : a[k].imag();
+            const double b_re = two ? a[half + k].real() : 0, b_im = two && !is_real ? a[half + k].imag() : 0;
+            to.re[k * to.count + c] = a_re - b_im, to.im[k * to.count + c] = a_im + b_re;
+            if (!is_real) to.re[(n - k) * to.count + c] = a_re + b_im, to.im[(n - k) * to.count + c] = b_re - a_im;
+          }
+        }
+      },
+      [&](const Columns& from) {
+        for (std::int64_t c = 0; c < from.count; ++c) {
+          T* to = out + 2 * (from.first + c) * n;
+          const bool two = is_pair(from.first + c);
+          for (std::int64_t k = 0; k < n; ++k) {
+            to[k] = static_cast<T>(from.re[k * from.count + c] * rows.scale);
+            if (two) to[n + k] = static_cast<T>(from.im[k * from.count + c] * rows.scale);
+          }
+        }
+      });
+}
+
 }  // namespace
 
 template <class T>
 void transform(const Rows& rows, const std::complex<T>* in, std::complex<T>* out) {
+  if (const PlanPtr plan = plan_of(rows.length)) return transform_columns(*plan, rows, in, out);
   in_parallel(rows, rows.count, [&](auto& plan, std::int64_t begin, std::int64_t end) {
     Numbers row = row_of(rows), result = row_of(rows);
     for (std::int64_t i = begin; i < end; ++i) {
@@ -109,6 +300,7 @@ void transform(const Rows& rows, const std::complex<T>* in, std::complex<T>* out
 /// Of z = a + i b, whose transform is A + i B, where A and B are their own conjugates the other way round.
 template <class T>
 void to_half(const Rows& rows, const T* in, std::complex<T>* out) {
+  if (const PlanPtr plan = plan_of(rows.length)) return halve_columns(*plan, rows, in, out);
   in_parallel(rows, (rows.count + 1) / 2, [&](auto& plan, std::int64_t begin, std::int64_t end) {
     Numbers row = row_of(rows), result = row_of(rows);
     const std::size_t n = row.size(), half = n / 2 + 1;
@@ -131,6 +323,7 @@ void to_half(const Rows& rows, const T* in, std::complex<T>* out) {
 
 template <class T>
 void from_half(const Rows& rows, const std::complex<T>* in, T* out) {
+  if (const PlanPtr plan = plan_of(rows.length)) return restore_columns(*plan, rows, in, out);
   in_parallel(rows, (rows.count + 1) / 2, [&](auto& plan, std::int64_t begin, std::int64_t end) {
     Numbers row = row_of(rows), result = row_of(rows);
     const std::size_t n = row.size(), half = n / 2 + 1;

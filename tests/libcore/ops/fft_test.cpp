@@ -1,0 +1,89 @@
+// Fourier transforms of every small length and some large ones, of few and many rows, beside sums by the definition.
+#include "libcore/ops/fft.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <complex>
+#include <numbers>
+#include <vector>
+
+#include "libcore/ops/complex.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/random.h"
+
+namespace {
+
+using core::DType;
+using core::Tensor;
+using Numbers = std::vector<std::complex<double>>;
+
+std::complex<double> by_definition(const std::complex<double>* row, std::int64_t n, std::int64_t k) {
+  std::complex<double> sum = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    sum += row[j] * std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(j * k % n) / static_cast<double>(n));
+  }
+  return sum;
+}
+
+/// Some numbers of each row; those of long rows are sparse, as a sum costs as much as the row is long.
+void expect_spectra(const Tensor& x, const Tensor& y, double room) {
+  const Numbers in = x.to(DType::c128).to_vector<std::complex<double>>();
+  const Numbers out = y.to(DType::c128).to_vector<std::complex<double>>();
+  const std::int64_t n = x.size(1), results = y.size(1), step = std::max<std::int64_t>(1, results / 20);
+  for (std::int64_t row = 0; row < x.size(0); ++row) {
+    for (std::int64_t k = 0; k < results; k += step) {
+      const std::complex<double> wanted = by_definition(in.data() + row * n, n, k);
+      ASSERT_LT(std::abs(out[static_cast<std::size_t>(row * results + k)] - wanted), room * std::sqrt(n) + room)
+          << "row " << row << " of " << x.size(0) << ", number " << k << " of " << n;
+    }
+  }
+}
+
+std::vector<std::int64_t> lengths() {
+  std::vector<std::int64_t> all;
+  for (std::int64_t n = 1; n <= 130; ++n) all.push_back(n);
+  for (const std::int64_t n : {143, 256, 945, 1001, 1024, 1500, 2048, 15015, 16384}) all.push_back(n);
+  return all;
+}
+
+TEST(Fft, HasTheNumbersOfTheDefinition) {
+  core::manual_seed(4);
+  for (const std::int64_t n : lengths()) {
+    for (const std::int64_t rows : {1, 3, 19}) {
+      if (rows * n > 60000) continue;
+      const Tensor z =
+          core::complex(core::randn({rows, n}, {.dtype = DType::f64}), core::randn({rows, n}, {.dtype = DType::f64}));
+      expect_spectra(z, core::fft::fft(z), 1e-13 * std::log2(2 * n));
+      const Tensor single = z.to(DType::c64);
+      expect_spectra(single, core::fft::fft(single), 1e-6);
+    }
+  }
+}
+
+TEST(Fft, HalvesAreThoseOfRealNumbers) {
+  core::manual_seed(5);
+  for (const std::int64_t n : lengths()) {
+    for (const std::int64_t rows : {1, 4, 19}) {
+      if (rows * n > 60000) continue;
+      const Tensor x = core::randn({rows, n}, {.dtype = DType::f64});
+      expect_spectra(x, core::fft::rfft(x), 1e-13 * std::log2(2 * n));
+    }
+  }
+}
+
+TEST(Fft, InversesGiveBackWhatWasThere) {
+  core::manual_seed(6);
+  for (const std::int64_t n : lengths()) {
+    const Tensor z =
+        core::complex(core::randn({5, n}, {.dtype = DType::f64}), core::randn({5, n}, {.dtype = DType::f64}));
+    EXPECT_LT(core::abs(core::fft::ifft(core::fft::fft(z)) - z).max().item<double>(), 1e-13) << n;
+    const Tensor x = core::randn({5, n}, {.dtype = DType::f64});
+    EXPECT_LT(core::abs(core::fft::irfft(core::fft::rfft(x), {.n = n}) - x).max().item<double>(), 1e-13) << n;
+  }
+}
+
+}  // namespace
