@@ -92,11 +92,11 @@ xxhash    : libckpt/io
 nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
-png.h     : tools/support libcore/tensorboard
-jpeglib   : tools/support
+png.h     : zoo/data libcore/tensorboard
+jpeglib   : zoo/data
 sndfile   : tools/support
 samplerate: tools/support
-jerror    : tools/support
+jerror    : zoo/data
 re2/      : libckpt/transform
 pcre2     : zoo/text
 utf8proc  : zoo/text

@@ -1,6 +1,6 @@
 #pragma once
 // Small image files as other programs write them (Pillow), all of the picture of test::picture().
-// Use: zoo::Image image = cli::read_png(core::as_bytes(test::kRgbPng));
+// Use: zoo::Image image = zoo::read_png(core::as_bytes(test::kRgbPng));
 
 #include <string_view>
 

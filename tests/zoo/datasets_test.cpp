@@ -241,7 +241,20 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_EQ(sets::ImageFolder(folder.path(), {.allow_empty = true}).size(), 1);
   write(folder.path() / "dog" / "2.png", "\x89PNG");
   const sets::ImageFolder data(folder.path());
-  EXPECT_THAT(test::message_of([&] { (void)data.get(1); }), HasSubstr("neither PPM nor PGM"));
+  const std::string file = (folder.path() / "dog" / "2.png").string();
+  const auto says = [&](const std::string& content) -> std::string {
+    write(file, content);
+    try {
+      (void)data.get(1);
+    } catch (const core::Error& error) {
+      return error.what();
+    }
+    return "an image";
+  };
+  EXPECT_EQ(says("\x89PNG"), file + ": a damaged PNG image: cut off");
+  EXPECT_EQ(says("GIF89a"), file + ": a GIF image is not read; PNG, JPEG, PPM and PGM are");
+  EXPECT_EQ(says("text"), file + ": no image; PNG, JPEG, PPM and PGM are read");
+  EXPECT_EQ(says(ppm(5)), "an image");
   EXPECT_THAT(test::message_of([] { sets::ImageFolder none("/nowhere/at/all"); }),
               "/nowhere/at/all: no folder is there");
 }

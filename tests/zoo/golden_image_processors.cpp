@@ -12,7 +12,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
 #include "tests/support/golden_json.h"
-#include "tools/support/image_file.h"
+#include "zoo/data/image_file.h"
 #include "zoo/image_processor.h"
 
 namespace {
@@ -26,7 +26,7 @@ constexpr double kMostOff = 0.05;   ///< share of the pixels that may be one ste
 std::string fault_of(const fs::path& folder) {
   const zoo::ImageProcessor steps = zoo::folder_image_processor(folder);
   const core::ByteVector bytes = ckpt::read_all(*ckpt::open_file(folder / "image.png"));
-  const Tensor x = zoo::process(*cli::try_read_image(bytes), steps);
+  const Tensor x = zoo::process(*zoo::try_read_image(bytes), steps);
   const Tensor wanted = ckpt::load(folder / "pixels.safetensors").at("pixel_values");
   if (x.sizes() != wanted.sizes())
     return "it becomes " + core::to_list(x.sizes()) + ", not " + core::to_list(wanted.sizes());

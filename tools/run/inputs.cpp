@@ -8,7 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/line/address.h"
-#include "tools/support/image_file.h"
+#include "zoo/data/image_file.h"
 
 namespace cli {
 namespace {
@@ -31,7 +31,7 @@ std::optional<zoo::Image> image_in(const std::filesystem::path& path) {
   file->read(0, head);
   // What no image begins with is not read whole: it may be a checkpoint larger than memory.
   const bool may_be = !core::as_text(head).starts_with("PK") && file->size() <= kMaxImageBytes;
-  return may_be ? try_read_image(ckpt::read_all(*file)) : std::nullopt;
+  return may_be ? zoo::try_read_image(ckpt::read_all(*file)) : std::nullopt;
 }
 
 std::string names_of(const std::vector<ckpt::NamedEntry>& entries) {

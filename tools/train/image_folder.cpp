@@ -11,8 +11,8 @@
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
-#include "tools/support/image_file.h"
 #include "tools/train/hub_model.h"
+#include "zoo/data/image_file.h"
 #include "zoo/image_processor.h"
 #include "zoo/preprocessing.h"
 
@@ -54,7 +54,7 @@ std::vector<fs::path> images_below(const fs::path& folder) {
 zoo::Image read_image(const fs::path& path) {
   return core::with_context(path.string(), [&] {
     const core::ByteVector bytes = ckpt::read_all(*ckpt::open_file(path));
-    std::optional<zoo::Image> image = cli::try_read_image(bytes);
+    std::optional<zoo::Image> image = zoo::try_read_image(bytes);
     if (!image) throw Error(ErrorCode::corrupt, "is not an image, though its name says so");
     return std::move(*image);
   });

@@ -13,7 +13,7 @@
 #include "libcore/ops/join.h"
 #include "libcore/tensor/factory.h"
 #include "zoo/data/idx.h"
-#include "zoo/data/ppm.h"
+#include "zoo/data/image_file.h"
 
 namespace zoo::datasets {
 namespace {
@@ -283,14 +283,10 @@ CIFAR100::CIFAR100(const fs::path& root, Options options) : ImageDataset(std::mo
   classes_.assign(std::begin(kHundred), std::end(kHundred));
 }
 
-Image load_ppm(const fs::path& path) {
-  const core::ByteVector content = read_unpacked(path);
-  if (content.size() < 2 || content[0] != std::byte{'P'}) {
-    throw Error(ErrorCode::unsupported,
-                "neither PPM nor PGM, which are what is read here; give the folder a loader for other images "
-                "({.loader = ...})");
-  }
-  return parse_ppm(content);
+Image default_loader(const fs::path& path) {
+  const std::optional<Image> image = try_read_image(read_unpacked(path), ImageReading::pillow);
+  if (!image) throw Error(ErrorCode::unsupported, "no image; PNG, JPEG, PPM and PGM are read");
+  return image->channels == 1 ? to_rgb(*image) : *image;
 }
 
 ImageFolder::ImageFolder(const fs::path& root, FolderOptions options) try

@@ -77,13 +77,15 @@ class CIFAR100 : public ImageDataset {
   explicit CIFAR100(const std::filesystem::path& root, Options options = {});
 };
 
-/// An image of a file. The default reads PPM and PGM; programs that have decoders of other formats name theirs.
+/// An image of a file.
 using Loader = std::function<Image(const std::filesystem::path&)>;
-/// Error(unsupported) for what is neither PPM nor PGM.
-Image load_ppm(const std::filesystem::path& path);
+/// torchvision's: PNG, JPEG, PPM and PGM, told apart by their content, as RGB, with Pillow's pixels. Orientation tags
+/// are left alone. Errors: Error(unsupported) naming another format (BMP, TIFF, WebP, ...), or for what is no image;
+/// those of try_read_image().
+Image default_loader(const std::filesystem::path& path);
 
 struct FolderOptions {
-  Loader loader = load_ppm;
+  Loader loader = default_loader;
   /// Ends of the names of files that count, in small letters; default: torchvision's of images.
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
   transforms::Transform transform = {};

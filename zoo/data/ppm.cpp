@@ -1,5 +1,6 @@
 #include "zoo/data/ppm.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -77,26 +78,35 @@ Header parse_magic(std::string_view text) {
   return {kind == '2' || kind == '3', kind == '3' || kind == '6' ? 3 : 1};
 }
 
-std::uint8_t scaled(std::int64_t value, std::int64_t largest) {
+/// How values become bytes.
+struct Scale {
+  std::int64_t largest;
+  bool clips;
+
+  std::uint8_t operator()(std::int64_t value) const;
+};
+
+std::uint8_t Scale::operator()(std::int64_t value) const {
   if (value > largest) {
     throw Error(ErrorCode::corrupt, "holds the value " + std::to_string(value) + " where its header says at most " +
                                         std::to_string(largest));
   }
-  return static_cast<std::uint8_t>((value * 255 * 2 + largest) / (2 * largest));
+  const std::int64_t range = clips ? 65535 : 255;
+  return static_cast<std::uint8_t>(std::min<std::int64_t>(255, (value * range * 2 + largest) / (2 * largest)));
 }
 
-void read_bytes(Image& image, std::string_view body, std::int64_t largest) {
-  const std::size_t width = largest > 255 ? 2 : 1;
+void read_bytes(Image& image, std::string_view body, const Scale& scaled) {
+  const std::size_t width = scaled.largest > 255 ? 2 : 1;
   const auto* from = reinterpret_cast<const std::uint8_t*>(body.data());
   for (std::uint8_t& pixel : image.pixels) {
-    pixel = scaled(width == 1 ? from[0] : from[0] * 256 + from[1], largest);
+    pixel = scaled(width == 1 ? from[0] : from[0] * 256 + from[1]);
     from += width;
   }
 }
 
 }  // namespace
 
-Image parse_ppm(core::Bytes content) {
+Image parse_ppm(core::Bytes content, WideGrey wide) {
   const std::string_view text = core::as_text(content);
   const Header header = parse_magic(text);
   Reader reader(text);
@@ -116,11 +126,12 @@ Image parse_ppm(core::Bytes content) {
                                         std::to_string(width) + " x " + std::to_string(height) + " pixels");
   }
   Image image = make_image(width, height, header.channels);
+  const Scale scaled{largest, wide == WideGrey::clipped && header.channels == 1 && largest > 255};
   if (!header.plain) {
-    read_bytes(image, body, largest);
+    read_bytes(image, body, scaled);
     return image;
   }
-  for (std::uint8_t& pixel : image.pixels) pixel = scaled(reader.number("next value", false), largest);
+  for (std::uint8_t& pixel : image.pixels) pixel = scaled(reader.number("next value", false));
   return image;
 }
 

@@ -1,11 +1,11 @@
-#include "tools/support/image_file.h"
+#include "zoo/data/image_file.h"
 
 #include <string>
 
 #include "libcore/base/error.h"
 #include "zoo/data/ppm.h"
 
-namespace cli {
+namespace zoo {
 namespace {
 
 using namespace std::string_view_literals;
@@ -30,11 +30,11 @@ bool is_netpbm(std::string_view head) {
 
 }  // namespace
 
-std::optional<zoo::Image> try_read_image(core::Bytes content) {
+std::optional<Image> try_read_image(core::Bytes content, ImageReading how) {
   const std::string_view head = core::as_text(content.first(std::min<std::size_t>(content.size(), 64)));
-  if (head.starts_with("\x89PNG")) return read_png(content);
-  if (head.starts_with("\xFF\xD8\xFF")) return read_jpeg(content);
-  if (is_netpbm(head)) return zoo::parse_ppm(content);
+  if (head.starts_with("\x89PNG")) return read_png(content, how);
+  if (head.starts_with("\xFF\xD8\xFF")) return read_jpeg(content, how);
+  if (is_netpbm(head)) return parse_ppm(content, how == ImageReading::pillow ? WideGrey::clipped : WideGrey::scaled);
   if (std::string_view format = unread_format(head); !format.empty()) {
     throw core::Error(core::ErrorCode::unsupported,
                       "a " + std::string(format) + " image is not read; PNG, JPEG, PPM and PGM are");
@@ -42,4 +42,4 @@ std::optional<zoo::Image> try_read_image(core::Bytes content) {
   return std::nullopt;
 }
 
-}  // namespace cli
+}  // namespace zoo
