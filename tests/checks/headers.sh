@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 installed=$(cmake -DROOT="$PWD" -P tools/install/headers.cmake)
-public=(libcore/{core,dist,tensorboard}.h libckpt/{ckpt,bridge,c_api,dist,onnx}.h libckpt/format/format.h libckpt/remote/remote.h zoo/*.h zoo/data/*.h zoo/manifest/manifest.h
+public=(libcore/{core,dist,options,tensorboard}.h libckpt/{ckpt,bridge,c_api,dist,onnx}.h libckpt/format/format.h libckpt/remote/remote.h zoo/*.h zoo/data/*.h zoo/manifest/manifest.h
   zoo/rules/rule_packs.h)
 read=$(printf '#include "%s"\n' "${public[@]}" | g++ -std=c++20 -I. -MM -x c++ - | tr -s ' \\' '\n' | grep -E '\.(h|inc)$' | LC_ALL=C sort -u)
 if ! diff <(echo "$read") <(LC_ALL=C sort <<<"$installed") >/dev/null; then

@@ -3,7 +3,7 @@
 cmake_policy(VERSION 3.25)
 
 function(reachable_headers root result)
-  set(waiting libcore/core.h libcore/dist.h libcore/tensorboard.h libckpt/ckpt.h libckpt/bridge.h libckpt/dist.h libckpt/onnx.h libckpt/c_api.h
+  set(waiting libcore/core.h libcore/options.h libcore/dist.h libcore/tensorboard.h libckpt/ckpt.h libckpt/bridge.h libckpt/dist.h libckpt/onnx.h libckpt/c_api.h
       libckpt/format/format.h libckpt/remote/remote.h)
   file(GLOB zoo_headers RELATIVE ${root} ${root}/zoo/*.h ${root}/zoo/data/*.h)
   list(APPEND waiting ${zoo_headers} zoo/manifest/manifest.h zoo/rules/rule_packs.h)
