@@ -11,7 +11,7 @@ build_packages=(g++ cmake ninja-build pkg-config libhdf5-dev libzstd-dev libxxha
   libeigen3-dev libncurses-dev libsndfile1-dev libsamplerate0-dev)
 demo_packages=(dataset-fashion-mnist)
 test_packages=(libgtest-dev libgmock-dev xz-utils hdf5-tools mold ccache python3 strace valgrind nginx-light openssl
-  libcurl4 abigail-tools python3-pyte)
+  libcurl4 abigail-tools python3-pyte libopenmpi-dev openmpi-bin)
 
 # Packages of the list that are not installed, one a line.
 missing_packages() {

@@ -73,9 +73,17 @@ Work started(const Group& group, Request request, bool async_op) {
   return work;
 }
 
+/// Its texts for lists that do not fit are others than Gloo's.
+bool is_mpi(const Group& group) {
+  return group->backend() == "mpi";
+}
+
 int root_in(const Group& group, int root, const char* what) {
   const int own = group->rank_of(root);
-  if (own < 0) fail("ProcessGroupGloo::" + std::string(what) + ": invalid root rank: " + std::to_string(root));
+  if (own < 0) {
+    fail((is_mpi(group) ? "ProcessGroupMPI::" : "ProcessGroupGloo::") + std::string(what) +
+         ": invalid root rank: " + std::to_string(root));
+  }
   return own;
 }
 
@@ -97,9 +105,25 @@ void check_same_dtypes(const std::vector<Tensor>& list, const Tensor& single) {
   }
 }
 
+void check_list_of_mpi(const std::vector<Tensor>& list, const Tensor& single, const Group& group,
+                       const std::string& what, const char* side) {
+  if (static_cast<int>(list.size()) != group->size()) {
+    const std::string name = what == "allgather"        ? "All gather"
+                             : what == "reduce_scatter" ? "Reduce scatter"
+                             : what == "gather"         ? "Gather"
+                                                        : "Scatter";
+    fail(name + ": number of " + side + " tensors should equal to the world size");
+  }
+  check_same_dtypes(list, single);
+  for (const Tensor& tensor : list) {
+    if (tensor.numel() != single.numel()) fail("Tensors are not equal in size or data type");
+  }
+}
+
 /// Every tensor of the list as large as the single one; errors name `what`.
 void check_list(const std::vector<Tensor>& list, const Tensor& single, const Group& group, const std::string& what,
                 const char* side) {
+  if (is_mpi(group)) return check_list_of_mpi(list, single, group, what, side);
   if (static_cast<int>(list.size()) != group->size()) {
     fail("ProcessGroupGloo::" + what + ": invalid " + side + " tensor list at index 0 (expected length " +
          std::to_string(group->size()) + ", got " + std::to_string(list.size()) + ")");
@@ -234,7 +258,8 @@ Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const Col
       const std::int64_t part = std::min(rows, left);
       left -= part;
       if (input.dim() == 1 && part == input.size(0)) continue;
-      fail("ProcessGroupGloo::allgather: invalid tensor size at index " + std::to_string(i) + " (expected " +
+      fail((is_mpi(group) ? "ProcessGroupMPI" : "ProcessGroupGloo") +
+           std::string("::allgather: invalid tensor size at index ") + std::to_string(i) + " (expected " +
            sizes_of(input) + ", got (" + std::to_string(part) + "))");
     }
   }
@@ -306,8 +331,9 @@ Work reduce_scatter(const Tensor& output, const std::vector<Tensor>& inputs, con
     // One reduction to each rank, as PyTorch does it; that makes the order of addends.
     for (int q = 0; q < size; ++q) {
       void* part = static_cast<char*>(from) + q * out.bytes();
-      engine.reduce(part, out.host().numel(), out.host().dtype(), op, q,
-                    {call.tag + static_cast<std::uint32_t>(q), call.timeout});
+      Call each = call;
+      each.tag += static_cast<std::uint32_t>(q);
+      engine.reduce(part, out.host().numel(), out.host().dtype(), op, q, each);
       if (q == rank && out.bytes() > 0) std::memcpy(to, part, static_cast<std::size_t>(out.bytes()));
     }
   };
@@ -326,7 +352,8 @@ Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const Redu
   if (!takes_part(group, "reduce_scatter_tensor")) return {};
   check_same_dtypes({output}, input);
   if (output.numel() * group->size() != input.numel()) {
-    fail("[ProcessGroupGloo.cpp] Check failed: outputShape[0] * worldSize == inputShape[0] (" +
+    fail(std::string(is_mpi(group) ? "[ProcessGroupMPI.cpp]" : "[ProcessGroupGloo.cpp]") +
+         " Check failed: outputShape[0] * worldSize == inputShape[0] (" +
          std::to_string(output.size(0) * group->size()) + " vs. " + std::to_string(input.size(0)) + ").");
   }
   const HostCopy whole(input.detach().clone());
@@ -352,6 +379,8 @@ Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
   const Group group = chosen(options.group);
   if (!takes_part(group, "all_to_all")) return {};
   const auto size = static_cast<std::size_t>(group->size());
+  if (is_mpi(group) && inputs.size() != size) fail("Number of input tensors are not equal to group size");
+  if (is_mpi(group) && outputs.size() != size) fail("Number of output tensors are not equal to group size");
   if (outputs.size() != size || inputs.size() != size) {
     fail("ProcessGroupGloo::alltoall: invalid tensor list (expected length " + std::to_string(size) + ", got " +
          std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) + " inputs)");
@@ -485,6 +514,10 @@ Work message(const Tensor& tensor, int peer, const MessageOptions& options, bool
   }
   const int other = group->rank_of(peer);
   if (other < 0) fail_value("Global rank " + std::to_string(peer) + " is not part of group");
+  if (is_mpi(group) && options.tag > kLargestMpiTag) {
+    fail_value("tag " + std::to_string(options.tag) +
+               " is larger than the backend mpi allows: " + std::to_string(kLargestMpiTag));
+  }
   const HostCopy copy(tensor);
   Request request{.fingerprint = print_of("MESSAGE", {tensor}),
                   .what = what + (is_send ? " to rank " : " from rank ") + std::to_string(peer),

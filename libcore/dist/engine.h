@@ -1,15 +1,16 @@
 #pragma once
-// Engine: what moves bytes between the processes of one group: Gloo here. The interface behind ProcessGroup, which does
-// everything else (order, threads, checks, errors). Internal to dist.
-// Thread safety: several collectives with different tags may run at once, each in a thread of its own. Errors: any
-// std::exception; ProcessGroup says whose fault it was.
-// Use: std::string said_by = engine.name();
+// Engine: what moves bytes between the processes of one group: Gloo, or MPI. The interface behind ProcessGroup, which
+// does everything else (order, threads, checks, errors). Internal to dist. Thread safety: several collectives with
+// different tags may run at once, each in a thread of its own. Errors: any std::exception; ProcessGroup says whose
+// fault it was. Use: std::string said_by = engine.name();
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "libcore/base/dtype.h"
 #include "libcore/dist/reduce_op.h"
@@ -21,12 +22,17 @@ namespace core::distributed {
 struct Call {
   std::uint32_t tag = 0;
   Milliseconds timeout = kStoreTimeout;
+  std::function<bool()> has_ended = {};  ///< whether somebody else ended the call; then the engine may end it too
 };
 
 class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::string name() const = 0;
+  /// Whether a call that failed may go on using its memory, and a call that has_ended() returns soon.
+  virtual bool may_keep_memory() const { return false; }
+  /// A call has failed: other ranks may be gone.
+  virtual void note_failure() {}
 
   // `data` holds `count` elements; sums are taken in the engine's order.
   virtual void all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) = 0;
@@ -53,10 +59,15 @@ struct EngineOptions {
   std::string address;                ///< of this machine, as numbers; connections come in there
   std::string interface;              ///< in its place, the name of a network card
   Milliseconds timeout = kStoreTimeout;
+  std::vector<int> ranks = {};  ///< of the default group
 };
 
 /// Error(unsupported) "... install libgloo-dev ..." where libcore was built without Gloo.
 std::unique_ptr<Engine> make_gloo_engine(const EngineOptions& options);
 bool has_gloo();
+/// Of messages of the program's own over MPI, whose tags have 31 bits.
+constexpr std::uint32_t kLargestMpiTag = (1U << 30) - 1;
+/// Over MPI, when start_mpi() has been called. Sums are taken in Gloo's order, so they have its bits.
+std::unique_ptr<Engine> make_mpi_engine(const EngineOptions& options);
 
 }  // namespace core::distributed

@@ -13,7 +13,9 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
+#include "libcore/base/warning.h"
 #include "libcore/dist/hooks.h"
+#include "libcore/dist/mpi_library.h"
 #include "libcore/dist/tcp_store.h"
 
 namespace core::distributed {
@@ -30,6 +32,7 @@ struct World {
   std::shared_ptr<Watch> watch;
   std::string address;
   std::string interface;
+  bool is_mpi = false;
   std::int64_t inits = 0;
   std::int64_t groups_made = 0;
 };
@@ -39,7 +42,7 @@ World& world() {
 }
 
 struct Meeting {
-  std::shared_ptr<Store> store;
+  std::shared_ptr<Store> store = {};
   int rank = 0;
   int size = 1;
   std::string host = "127.0.0.1";  // of rank 0, to find out which of our addresses is seen from there
@@ -70,6 +73,20 @@ void open_tcp_store(Meeting& meeting, Milliseconds timeout, bool agent_store) {
                                                                .world_size = meeting.size,
                                                                .is_server = meeting.rank == 0 && !agent_store,
                                                                .timeout = timeout});
+}
+
+/// Of this machine: what MASTER_ADDR says, else the one from which other networks are reached.
+std::string address_for_others() {
+  const std::optional<std::string> said = launch_facts().master_addr;
+  if (said && !is_loopback(*said)) return *said;
+  constexpr char kSomewhere[] = "192.0.2.1";  // kept for examples; nothing is sent there
+  const std::string address = address_towards(kSomewhere, 9);
+  if (address.empty()) {
+    throw Error(ErrorCode::io,
+                "the address of this machine, where rank 0 runs, is not known: it has no way to other networks; name "
+                "it in MASTER_ADDR");
+  }
+  return address;
 }
 
 Meeting meet_by_environment(const InitOptions& options) {
@@ -125,8 +142,33 @@ Meeting meet_in_file(const InitOptions& options, const std::string& path) {
   return meeting;
 }
 
+/// MPI knows who takes part; rank 0 tells all where its store is.
+Meeting meet_by_mpi(const InitOptions& options) {
+  const MpiFacts& facts = start_mpi(options.timeout);
+  if (options.rank || options.world_size) {
+    warn("For MPI backend, world_size (" + std::to_string(options.world_size.value_or(-1)) + ") and rank (" +
+         std::to_string(options.rank.value_or(-1)) + ") are ignored since they are assigned by the MPI runtime.");
+  }
+  Meeting meeting{.rank = facts.rank, .size = facts.size};
+  std::string place;
+  if (facts.rank == 0) {
+    if (facts.local_size < facts.size) meeting.host = address_for_others();
+    auto store = std::make_shared<TcpStore>(
+        TcpStore::Options{.host = meeting.host, .port = 0, .is_server = true, .timeout = options.timeout});
+    place = std::to_string(store->port()) + " " + meeting.host;
+    meeting.store = std::move(store);
+  }
+  place = share_by_mpi(place, options.timeout);
+  const std::size_t space = place.find(' ');
+  meeting.port = static_cast<std::uint16_t>(std::atoi(place.substr(0, space).c_str()));
+  meeting.host = place.substr(space + 1);
+  if (!meeting.store) open_tcp_store(meeting, options.timeout, true);
+  return meeting;
+}
+
 Meeting meet(const InitOptions& options) {
   const std::string& method = options.init_method;
+  if (world().is_mpi || method.starts_with("mpi://")) return meet_by_mpi(options);
   if (options.store) {
     if (!options.rank || !options.world_size) fail_value("rank and world_size must be given with a store");
     Meeting meeting = checked({}, *options.rank, *options.world_size);
@@ -140,16 +182,13 @@ Meeting meet(const InitOptions& options) {
   fail("No rendezvous handler for " + (scheme == std::string::npos ? method : method.substr(0, scheme)) + "://");
 }
 
-void check_backend(const std::string& backend) {
+/// Whether it is MPI's; Gloo is the other one.
+bool is_backend_mpi(const std::string& backend) {
   std::string name = backend;
   if (name.starts_with("cpu:")) name = name.substr(4, name.find(',') - 4);
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (name.empty() || name == "gloo") return;
-  if (name == "mpi") {
-    fail(
-        "Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a "
-        "host that has MPI installed.");
-  }
+  if (name.empty() || name == "gloo") return false;
+  if (name == "mpi") return true;
   if (name == "nccl") fail("Distributed package doesn't have NCCL built in");
   throw Error(ErrorCode::assertion, "Unknown backend type " + backend);
 }
@@ -179,12 +218,14 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
                             .watch = all.watch,
                             .timeout = timeout};
   if (rank >= 0) {
-    parts.engine = make_gloo_engine({.rank = rank,
-                                     .size = static_cast<int>(ranks.size()),
-                                     .store = std::make_shared<PrefixStore>("gloo", own),
-                                     .address = all.address,
-                                     .interface = all.interface,
-                                     .timeout = timeout});
+    const EngineOptions options{.rank = rank,
+                                .size = static_cast<int>(ranks.size()),
+                                .store = std::make_shared<PrefixStore>(all.is_mpi ? "mpi" : "gloo", own),
+                                .address = all.address,
+                                .interface = all.interface,
+                                .timeout = timeout,
+                                .ranks = ranks};
+    parts.engine = all.is_mpi ? make_mpi_engine(options) : make_gloo_engine(options);
   }
   auto group = std::make_shared<ProcessGroup>(std::move(parts));
   if (rank < 0 || !all.watch) return group;
@@ -235,7 +276,7 @@ void write_error_file(const char* path, const std::string& text) {
 void init_process_group(const InitOptions& options) {
   World& all = world();
   if (all.group) fail_value("trying to initialize the default process group twice!");
-  check_backend(options.backend);
+  all.is_mpi = is_backend_mpi(options.backend);
   const Meeting meeting = meet(options);
   if (meeting.rank >= meeting.size) {
     fail_value("rank is " + std::to_string(meeting.rank) + ", where world_size=" + std::to_string(meeting.size) +
@@ -252,6 +293,14 @@ void init_process_group(const InitOptions& options) {
                                                        .address = all.address,
                                                        .timeout = options.timeout});
     all.watch->set_tick(look_after_all);
+  }
+  // Ranks that wait for one which ends without destroy_process_group must not wait for it in MPI, nor it for them.
+  if (all.is_mpi) {
+    before_mpi_ends([] {
+      if (!world().watch) return;
+      if (world().watch->has_lost_any()) give_up_mpi();
+      world().watch->vanish();
+    });
   }
   std::vector<int> ranks(static_cast<std::size_t>(meeting.size));
   for (int rank = 0; rank < meeting.size; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
@@ -279,6 +328,14 @@ bool is_initialized() {
 }
 bool is_gloo_available() {
   return has_gloo();
+}
+bool is_mpi_available() {
+  try {
+    mpi_plugin();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 Group default_group() {
@@ -330,6 +387,7 @@ void report_failure(const std::string& text) {
   const World& all = world();
   const bool is_first = !all.watch || !all.watch->event_of(all.group ? all.group->ranks() : std::vector<int>());
   if (all.watch && is_first) all.watch->say_failed(text);
+  if (all.is_mpi) give_up_mpi();
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path != nullptr && *path != '\0') write_error_file(path, text);
 }

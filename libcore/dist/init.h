@@ -16,15 +16,15 @@
 namespace core::distributed {
 
 struct InitOptions {
-  std::string backend = {};                         ///< "gloo" (the default), "cpu:gloo", "nccl", "mpi"
-  std::string init_method = "env://";               ///< or "tcp://host:port", "file:///path"
+  std::string backend = {};                         ///< "gloo" (the default), "cpu:gloo", "mpi"
+  std::string init_method = "env://";               ///< or "tcp://host:port", "file:///path", "mpi://"
   Milliseconds timeout = std::chrono::minutes(30);  ///< of finding each other, and of every collective
   std::optional<std::int64_t> world_size = {};      ///< what the launcher says
   std::optional<std::int64_t> rank = {};
   std::shared_ptr<Store> store = {};  ///< in the place of init_method; needs rank and world_size
 };
 
-/// Joins the other processes. `env://` reads what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for
+/// Joins the other processes. The backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://` reads what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for
 /// what is missing, for a port in use, a rank 0 that does not answer, processes that do not come, a second call.
 void init_process_group(const InitOptions& options = {});
 /// Leaves; other ranks that wait for this one are told so. Error(assertion) without a group.
@@ -32,6 +32,8 @@ void destroy_process_group();
 bool is_initialized();
 /// Whether this build has an engine: "gloo".
 bool is_gloo_available();
+/// Whether the plug-in for the backend "mpi" is here, and the MPI that it was built with.
+bool is_mpi_available();
 
 /// Of the default group. Error(value) "Default process group has not been initialized, ...".
 Group default_group();

@@ -62,16 +62,25 @@ struct ProcessGroup::Shared {
         if (!job->work->has_ended()) {
           const std::uint32_t tag =
               job->request.is_message ? job->request.message_tag : job->request.fingerprint.tag(job->sequence);
-          job->request.run(*parts.engine, {tag, job->timeout});
+          job->request.run(*parts.engine, {tag, job->timeout, [work = job->work] { return work->has_ended(); }});
         }
       } catch (const std::exception& engine_error) {
+        if (parts.engine->may_keep_memory()) keep(job);
         error = explained(*job, engine_error.what());
       }
       end(job, error);
     }
   }
+  /// For the rest of the process.
+  static void keep(const std::shared_ptr<Job>& job) {
+    static auto& kept = *new std::deque<std::shared_ptr<Job>>;
+    static auto& mutex = *new std::mutex;
+    const std::lock_guard lock(mutex);
+    kept.push_back(job);
+  }
   void end(const std::shared_ptr<Job>& job, const std::exception_ptr& error) {
     if (error) {
+      parts.engine->note_failure();
       const std::lock_guard lock(mutex);
       if (broken_by.empty()) broken_by = text_of(error);
     }
@@ -203,7 +212,7 @@ ProcessGroup::~ProcessGroup() {
   }
   for (std::thread& thread : threads_) {
     // A thread that waits in the engine for a rank that will not come keeps what it needs.
-    if (is_broken) {
+    if (is_broken && !shared_->parts.engine->may_keep_memory()) {
       thread.detach();
     } else {
       thread.join();

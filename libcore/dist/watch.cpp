@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -152,6 +153,13 @@ Watch::~Watch() {
   thread_.join();
 }
 
+void Watch::vanish() {
+  const std::lock_guard lock(sending_);
+  for (const auto& peer : peers_) {
+    if (peer->socket.is_open()) ::shutdown(peer->socket.fd(), SHUT_RDWR);
+  }
+}
+
 void Watch::send(const Message& message) {
   const std::string bytes = message.packed();
   const std::lock_guard lock(sending_);
@@ -195,6 +203,11 @@ std::optional<Watch::Event> Watch::event_of(std::span<const int> ranks) const {
     if (!first) first = event;
   }
   return first;
+}
+
+bool Watch::has_lost_any() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(events_.begin(), events_.end(), [](const Event& e) { return e.kind != Event::Kind::left; });
 }
 
 std::vector<Watch::Position> Watch::positions(const std::string& group, std::uint64_t sequence) const {

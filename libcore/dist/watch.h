@@ -52,11 +52,15 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
+  /// Cuts the connections, as the end of this process would: the others take it for gone.
+  void vanish();
   /// Tells all others why this process ends. Only the first call counts.
   void say_failed(const std::string& text);
   void say_position(const std::string& group, std::uint64_t sequence, const std::string& fingerprint);
   /// The first event of one of these ranks; of `failed` before the others.
   std::optional<Event> event_of(std::span<const int> ranks) const;
+  /// Whether any rank ended without a goodbye, or failed.
+  bool has_lost_any() const;
   /// What others have said of their place in the same step of the same group.
   std::vector<Position> positions(const std::string& group, std::uint64_t sequence) const;
   /// "rank 1 (gpu03, process 4711)".

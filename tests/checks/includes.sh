@@ -85,6 +85,7 @@ CLI/      : tools samples
 curl/     : libckpt/remote
 nanobind  : tools/python
 gloo/     : libcore/dist
+mpi.h     : libcore/dist
 zstd      : libckpt/io
 isa-l     : libckpt/io libcore/tensorboard
 zlib      : libckpt/io

@@ -76,7 +76,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
     "${library_package} (= ${PROJECT_VERSION}), libzstd-dev, libxxhash-dev, libdeflate-dev, libsimdjson-dev, libisal-dev, nettle-dev, libre2-dev, zlib1g-dev, libdnnl-dev, libopenblas-dev, libpng-dev, libjpeg-dev")
-set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS libgloo-dev)  # for training in several processes
+set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "libgloo-dev, openmpi-bin")  # for training in several processes
 set(summary "Reads, repairs, converts and writes model checkpoints")
 set(CPACK_COMPONENT_TOOL_DESCRIPTION "${summary}
  Files of PyTorch, safetensors, GGUF, NumPy, HDF5 and Keras are listed,

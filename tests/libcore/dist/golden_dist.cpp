@@ -36,7 +36,7 @@ std::int64_t world_size_of(Json json) {
 int run_rank(const Section& section) {
   const test::GoldenJson json(*test::golden_file(kFile));
   const test::GoldenArrays arrays(*test::golden_file(kArrays));
-  core::distributed::init_process_group({.timeout = std::chrono::seconds(60)});
+  core::distributed::init_process_group({.backend = test::default_backend(), .timeout = std::chrono::seconds(60)});
   int index = -1;
   for (Json each : test::items(member(json.root(), section.name))) {
     ++index;
@@ -131,7 +131,8 @@ int main(int argc, char** argv) {
     if (role == section.name) return run_rank(section);
   }
   if (role == "errors") return test::run_error_rank(test::rank_argument(argc, argv, 0));
-  if (!core::distributed::is_gloo_available()) return 77;
+  std::string missing;
+  if (!test::has_backend(test::default_backend(), &missing)) return std::cerr << missing << '\n', 77;
   return test::golden_main("dist", kFile, [](Json root, test::GoldenRun& run) {
     run_alone("samplers", test::sampler_difference, root, run);
     run_alone("buckets", test::buckets_difference, root, run);

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <limits>
 #include <regex>
 #include <thread>
 
@@ -11,10 +12,12 @@
 #include "libcore/dist/init.h"
 #include "libcore/module/linear.h"
 #include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/dist/ranks.h"
+#include "tests/support/sha256.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -94,9 +97,101 @@ void let_one_rank_drift() {
   }
 }
 
+/// Bytes of what all ranks' values become, of all lengths at which the sums take other ways.
+void say_sums() {
+  for (const std::int64_t n : {1, 3, 1000, 1025, 70'001, 1'000'003}) {
+    for (const dist::ReduceOp op : {dist::ReduceOp::sum, dist::ReduceOp::min}) {
+      core::manual_seed(100 * n + dist::get_rank());
+      const Tensor values = core::randn({n}).mul_(core::exp(core::randn({n}).mul_(8)));
+      if (n > 2) values[dist::get_rank() % n].fill_(std::numeric_limits<double>::quiet_NaN());
+      const Tensor half = values.to(core::DType::bf16);
+      const Tensor rooted = values.clone();
+      dist::reduce(rooted, 0, {.op = op});
+      dist::all_reduce(values, {.op = op});
+      dist::all_reduce(half, {.op = op});
+      std::string line = std::to_string(n);
+      for (const Tensor& each : {values, half, rooted}) {
+        if (each.impl() == rooted.impl() && dist::get_rank() != 0) continue;
+        line += " " +
+                test::sha256({static_cast<const std::byte*>(each.raw_data()), static_cast<std::size_t>(each.nbytes())});
+      }
+      test::say(line);
+    }
+  }
+}
+
+/// Both send before they receive, more than a socket or MPI keeps; and two messages overtake each other by their tags.
+void exchange_messages() {
+  const int other = 1 - dist::get_rank();
+  const Tensor own = core::full({3'000'000}, dist::get_rank() + 1.0);
+  const Tensor got = core::zeros({3'000'000});
+  const dist::Work sent = dist::isend(own, other);
+  dist::recv(got, other);
+  sent.wait();
+  if (got[2'999'999].item<double>() != other + 1) throw std::runtime_error("message");
+  const Tensor first = core::full({2}, 1.0);
+  const Tensor second = core::full({2}, 2.0);
+  if (dist::get_rank() == 0) {
+    dist::send(first, 1, {.tag = 7});
+    dist::send(second, 1, {.tag = 8});
+  } else {
+    const dist::Work later = dist::irecv(first, 0, {.tag = 8});
+    dist::recv(second, 0, {.tag = 7});
+    later.wait();
+    if (first[0].item<double>() != 2 || second[0].item<double>() != 1) throw std::runtime_error("tags");
+  }
+}
+
+/// What PyTorch's backend mpi says of lists that do not fit.
+void say_words() {
+  const Tensor two = core::zeros({2});
+  const std::vector<std::function<void()>> wrong{
+      [&] { dist::all_gather({two}, two); },
+      [&] {
+        dist::all_gather({core::zeros({3}), two}, two);
+      },
+      [&] { dist::gather(two, dist::get_rank() == 0 ? std::vector{two} : std::vector<Tensor>{}, 0); },
+      [&] { dist::scatter(two, dist::get_rank() == 0 ? std::vector{two} : std::vector<Tensor>{}, 0); },
+      [&] {
+        dist::all_to_all({two}, {two, two});
+      },
+      [&] { dist::broadcast(two, 5); },
+      [&] { dist::send(two, 1 - dist::get_rank(), {.tag = 1U << 30}); },
+  };
+  if (dist::get_rank() != 0) return;
+  for (const auto& call : wrong) {
+    try {
+      call();
+      test::say("nothing");
+    } catch (const core::Error& error) {
+      test::say(error.what());
+    }
+  }
+}
+
+void make_groups() {
+  for (int i = 0; i < 200; ++i) {
+    const dist::Group pair = dist::new_group(i % 2 == 0 ? std::vector{0, 1} : std::vector{2, 0});
+    const Tensor ones = core::ones({1});
+    if (dist::get_rank(pair) >= 0) dist::all_reduce(ones, {.group = pair});
+    if (ones.item<double>() != (dist::get_rank(pair) >= 0 ? 2 : 1)) throw std::runtime_error("group");
+  }
+}
+
 int run_rank(const std::string& role) {
   return dist::run_main([&] {
-    dist::init_process_group({.timeout = role == "hang" || role == "cut" ? milliseconds(1500) : milliseconds(30'000)});
+    if (role == "late") {
+      const bool is_first = std::getenv("OMPI_COMM_WORLD_RANK") == std::string("0");
+      if (!is_first) std::this_thread::sleep_for(seconds(8));
+      try {
+        dist::init_process_group({.backend = "mpi", .timeout = milliseconds(1500)});
+      } catch (const core::Error& error) {
+        test::say(error.what());
+        throw;
+      }
+    }
+    const bool is_brief = role == "hang" || role == "cut";
+    dist::init_process_group({.backend = test::default_backend(), .timeout = milliseconds(is_brief ? 1500 : 10'000)});
     try {
       if (role == "collectives") all_collectives();
       if (role == "cut") sum_until([] {});  // two_machines.sh
@@ -106,6 +201,10 @@ int run_rank(const std::string& role) {
       if (role == "hang") sum_until([] { std::this_thread::sleep_for(seconds(6)), std::exit(0); });
       if (role == "throws") sum_until([] { throw core::Error(core::ErrorCode::value, "bad batch"); });
       if (role == "drift") let_one_rank_drift();
+      if (role == "sums") say_sums();
+      if (role == "messages") exchange_messages();
+      if (role == "words") say_words();
+      if (role == "groups") make_groups();
       if (role == "exit_beside") sum_until([] { std::exit(7); });
     } catch (const std::exception& error) {
       test::say("time " + std::to_string(now()));
@@ -134,31 +233,41 @@ Told told(const test::Ending& ending) {
   return found;
 }
 
-class Groups : public testing::Test {
+class Groups : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!dist::is_gloo_available()) GTEST_SKIP() << "built without Gloo";
+    std::string missing;
+    if (!test::has_backend(GetParam(), &missing)) GTEST_SKIP() << missing;
   }
+  static bool is_mpi() { return GetParam() == std::string("mpi"); }
+  static std::vector<test::Ending> run(test::RanksOptions options) {
+    options.backend = GetParam();
+    return test::run_ranks(options);
+  }
+  void expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1);
 };
+INSTANTIATE_TEST_SUITE_P(Over, Groups, testing::Values("gloo", "mpi"),
+                         [](const auto& each) { return std::string(each.param); });
 
-TEST_F(Groups, ComputeTogetherWithAnyNumberOfRanks) {
+TEST_P(Groups, ComputeTogetherWithAnyNumberOfRanks) {
   for (const int size : {1, 2, 3, 4, 7}) {
-    for (const test::Ending& ending : test::run_ranks({.role = "collectives", .size = size})) {
+    for (const test::Ending& ending : run({.role = "collectives", .size = size})) {
       EXPECT_EQ(ending.status, 0) << size << " " << ending.report << ending.errors;
     }
   }
 }
 
-TEST_F(Groups, MayHaveManyRanks) {
-  for (const test::Ending& ending : test::run_ranks({.role = "collectives", .size = 64})) {
+TEST_P(Groups, MayHaveManyRanks) {
+  for (const test::Ending& ending : run({.role = "collectives", .size = 64})) {
     EXPECT_EQ(ending.status, 0) << ending.report << ending.errors;
   }
 }
 
-TEST_F(Groups, MeetInAFileToo) {
+TEST_P(Groups, MeetInAFileToo) {
+  if (is_mpi()) GTEST_SKIP() << "they meet in MPI";
   // The environment says nothing of an address then.
   const test::TempDir folder;
-  for (const test::Ending& ending : test::run_ranks({.role = "file",
+  for (const test::Ending& ending : run({.role = "file",
                                     .arguments = {(folder.path() / "store").string()},
                                     .size = 3,
                                     .environment = {{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}}})) {
@@ -168,59 +277,132 @@ TEST_F(Groups, MeetInAFileToo) {
 }
 
 /// Every other rank names rank 1 in one sentence, within a second.
-void expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1) {
-  const std::vector<test::Ending> endings = test::run_ranks({.role = role, .size = 3, .limit = seconds(20)});
+void Groups::expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1) {
+  const std::vector<test::Ending> endings = run({.role = role, .size = 3, .limit = seconds(40)});
   const double ended = told(endings[1]).time;
-  EXPECT_EQ(endings[1].status, status_of_rank_1);
+  if (!is_mpi()) {  // mpirun has one status for all
+    EXPECT_EQ(endings[1].status, status_of_rank_1);
+  }
   for (const int rank : {0, 2}) {
     const test::Ending& ending = endings[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(ending.status, 1) << ending.errors;
+    EXPECT_FALSE(ending.timed_out);
     EXPECT_THAT(told(ending).text,
                 MatchesRegex("rank " + std::to_string(rank) +
                              " of 3: all_reduce number [0-9]+ \\(float32, 3\\.9 KiB\\): " + pattern));
     EXPECT_LT(told(ending).time - ended, 1.5);
+    if (is_mpi()) continue;
+    EXPECT_EQ(ending.status, 1) << ending.errors;
     EXPECT_EQ(std::count(ending.errors.begin(), ending.errors.end(), '\n'), 1) << ending.errors;
   }
 }
 
-TEST_F(Groups, NameARankThatIsKilled) {
+TEST_P(Groups, NameARankThatIsKilled) {
   expect_named("killed", "rank 1 \\(.+, process [0-9]+\\) is gone", -SIGKILL);
 }
-TEST_F(Groups, NameARankThatExits) {
+TEST_P(Groups, NameARankThatExits) {
   expect_named("exits", "rank 1 \\(.+, process [0-9]+\\) is gone", 0);
   expect_named("exit_beside", "rank 1 \\(.+, process [0-9]+\\) is gone", 7);
 }
-TEST_F(Groups, NameARankThatLeaves) {
+TEST_P(Groups, NameARankThatLeaves) {
   expect_named("leaves", "rank 1 \\(.+, process [0-9]+\\) has left: it called destroy_process_group", 0);
 }
-TEST_F(Groups, SayWhatARankThrewThatFailedFirst) {
+TEST_P(Groups, SayWhatARankThrewThatFailedFirst) {
   expect_named("throws", "rank 1 failed first: ValueError: bad batch", 1);
 }
 
-TEST_F(Groups, NameARankThatDoesNotCome) {
-  const std::vector<test::Ending> endings = test::run_ranks({.role = "hang", .size = 2, .limit = seconds(20)});
+TEST_P(Groups, NameARankThatDoesNotCome) {
+  const std::vector<test::Ending> endings = run({.role = "hang", .size = 2, .limit = seconds(40)});
   EXPECT_THAT(told(endings[0]).text,
               MatchesRegex("rank 0 of 2: all_reduce number 3 \\(float32, 3\\.9 KiB\\): Timed out waiting "
                            "1500ms: rank 1 \\(.+\\) has not called it, or cannot be reached"));
 }
 
-TEST_F(Groups, TellTorchrunWhatWentWrong) {
+TEST_P(Groups, TellTorchrunWhatWentWrong) {
   const test::TempDir folder;
   const auto file = folder.path() / "error.json";
-  test::run_ranks({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
+  run({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
   EXPECT_THAT(test::read_file(file), HasSubstr("ValueError: bad batch"));
   test::write_file(file, "the first error");  // stays
-  test::run_ranks({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
+  run({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
   EXPECT_EQ(test::read_file(file), "the first error");
 }
 
-TEST_F(Groups, FindARankWhoseParametersDiffer) {
+TEST_P(Groups, ExchangeMessages) {
+  for (const test::Ending& ending : run({.role = "messages", .size = 2})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+TEST_P(Groups, FindARankWhoseParametersDiffer) {
   const std::vector<test::Ending> endings =
-      test::run_ranks({.role = "drift", .size = 2, .environment = {{"CORE_DIST_CHECK", "1"}}});
+      run({.role = "drift", .size = 2, .environment = {{"CORE_DIST_CHECK", "1"}}});
   for (const test::Ending& ending : endings) {
     EXPECT_THAT(told(ending).text, HasSubstr("rank 1 has other values than rank 0 in bias at step 100"));
   }
-  for (const test::Ending& ending : test::run_ranks({.role = "drift", .size = 2})) EXPECT_EQ(told(ending).text, "done");
+  for (const test::Ending& ending : run({.role = "drift", .size = 2})) EXPECT_EQ(told(ending).text, "done");
+}
+
+/// Where both backends are.
+TEST(Mpi, HasTheBitsOfGlooAtAnyNumberOfRanks) {
+  std::string missing;
+  if (!test::has_backend("gloo", &missing) || !test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  for (const int size : {1, 2, 3, 4, 5}) {
+    const std::vector<test::Ending> by_gloo = test::run_ranks({.role = "sums", .size = size, .backend = "gloo"});
+    const std::vector<test::Ending> by_mpi = test::run_ranks({.role = "sums", .size = size, .backend = "mpi"});
+    for (std::size_t rank = 0; rank < by_mpi.size(); ++rank) {
+      EXPECT_EQ(by_mpi[rank].report, by_gloo[rank].report) << "rank " << rank << " of " << size << by_mpi[rank].errors;
+      EXPECT_THAT(by_mpi[rank].report, testing::EndsWith("done\n"));
+    }
+  }
+}
+
+TEST(Mpi, SaysOfListsThatDoNotFitWhatPyTorchDoes) {
+  std::string missing;
+  if (!test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  const std::string said = test::run_ranks({.role = "words", .size = 2, .backend = "mpi"})[0].report;
+  EXPECT_EQ(said,
+            "All gather: number of output tensors should equal to the world size\n"
+            "Tensors are not equal in size or data type\n"
+            "Gather: number of output tensors should equal to the world size\n"
+            "Scatter: number of input tensors should equal to the world size\n"
+            "Number of output tensors are not equal to group size\n"
+            "ProcessGroupMPI::broadcast: invalid root rank: 5\n"
+            "tag 1073741824 is larger than the backend mpi allows: 1073741823\n"
+            "done\n");
+}
+
+TEST(Mpi, DoesNotWaitForEverForARankThatNeverBegins) {
+  std::string missing;
+  if (!test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  const auto begun = std::chrono::steady_clock::now();
+  const test::Ending ending = test::run_ranks({.role = "late", .size = 2, .limit = seconds(30), .backend = "mpi"})[0];
+  EXPECT_EQ(told(ending).text, "Timed out after 1 seconds in MPI_Init_thread: not all processes have called it")
+      << ending.errors;
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, seconds(25));
+}
+
+TEST(Mpi, MakesAndEndsManyGroups) {
+  std::string missing;
+  if (!test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  for (const test::Ending& ending : test::run_ranks({.role = "groups", .size = 3, .backend = "mpi"})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+TEST(Mpi, SaysWhatIsMissing) {
+  // The ranks are started one by one, as torchrun does it: with MPI, each is alone.
+  const auto said = [](std::map<std::string, std::string> more) {
+    more["CKPT_TEST_BACKEND"] = "mpi";
+    return test::run_ranks({.role = "collectives", .size = 2, .environment = std::move(more), .backend = "gloo"})[0]
+        .errors;
+  };
+  EXPECT_THAT(said({{"CKPT_DIST_MPI", "/nowhere/libckpt_dist_mpi.so"}}),
+              HasSubstr("Distributed package doesn't have MPI built in."));
+  std::string missing;
+  if (!test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  EXPECT_THAT(said({}),
+              HasSubstr("the backend mpi needs processes that mpirun started (Debian package: openmpi-bin): MPI "
+                        "knows of one process, where the launcher says that there are 2"));
 }
 
 TEST(CommFuture, MakesItsTensorOnceHoweverOftenItIsAskedFor) {
@@ -295,6 +477,7 @@ int main(int argc, char** argv) {
     });
   }
   if (!role.empty()) return run_rank(role);
+  if (argc == 3 && argv[1] == std::string("--has")) return test::has_backend(argv[2]) ? 0 : 1;  // launchers.sh
   testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -113,16 +113,26 @@ run() {
   echo $status
 }
 
-status=$(run collectives)
-[ "$status" -eq 0 ] || { echo "three ranks: exit status $status"; tail -n 20 "$scratch/said"; exit 1; }
-echo "$launcher: three ranks compute together"
+# try NAME: three ranks, then a killed one.
+try() {
+  local status start seconds
+  status=$(run collectives)
+  [ "$status" -eq 0 ] || { echo "three ranks: exit status $status"; tail -n 20 "$scratch/said"; exit 1; }
+  echo "$1: three ranks compute together"
 
-start=$SECONDS
-status=$(run killed)
-seconds=$((SECONDS - start))
-[ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ $seconds -le 40 ] ||
-  { echo "a killed rank: exit status $status after $seconds s"; tail -n 20 "$scratch/said"; exit 1; }
-grep -Eq "rank [02] of 3: all_reduce number [0-9]+ .*: rank 1 .* is gone|signal 9|SIGKILL|Killed" "$scratch/said" ||
-  { echo "nobody says that a rank was killed"; tail -n 20 "$scratch/said"; exit 1; }
-echo "$launcher: a killed rank ends the launch after $seconds s with status $status:"
-grep -Em 3 "is gone|signal 9|SIGKILL|Killed" "$scratch/said"
+  start=$SECONDS
+  status=$(run killed)
+  seconds=$((SECONDS - start))
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ $seconds -le 40 ] ||
+    { echo "a killed rank: exit status $status after $seconds s"; tail -n 20 "$scratch/said"; exit 1; }
+  grep -Eq "rank [02] of 3: all_reduce number [0-9]+ .*: rank 1 .* is gone|signal 9|SIGKILL|Killed" "$scratch/said" ||
+    { echo "nobody says that a rank was killed"; tail -n 20 "$scratch/said"; exit 1; }
+  echo "$1: a killed rank ends the launch after $seconds s with status $status:"
+  grep -Em 3 "is gone|signal 9|SIGKILL|Killed" "$scratch/said"
+}
+
+try "$launcher"
+if [ "$launcher" = mpirun ]; then
+  export CKPT_TEST_BACKEND=mpi
+  if "$program" --has mpi; then try "mpirun with the backend mpi"; fi
+fi
