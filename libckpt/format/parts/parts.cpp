@@ -1,5 +1,7 @@
 #include "libckpt/format/parts/parts.h"
 
+#include <array>
+
 #include "libckpt/format/folder.h"
 #include "libckpt/format/parts/parts_index.h"
 #include "libcore/base/error.h"
@@ -43,15 +45,27 @@ VerifyResult verify_parts(const Input& input, const OpenOptions& options, const 
   return result;
 }
 
+namespace {
+constexpr std::array<std::string_view, 1> kExtensions = {".parts"};
+}  // namespace
+
 const Format kParts = {
     .name = "parts",
     .title = "native checkpoint in parts",
-    .extensions = {},
+    .extensions = kExtensions,
     .detect = detect,
     .read = read_parts_checkpoint,
+    .obstacles = parts_obstacles,
+    .write = write_parts,
     .verify = verify_parts,
+    .packs = true,
+    .packs_floats = true,
+    .splits = true,
+    .holds_metadata = false,
+    .holds_parity = true,
     .has_checksums = true,
     .several_files = true,
+    .is_folder = true,
     .objects_beside = true,
     .writes_as = "native",
 };

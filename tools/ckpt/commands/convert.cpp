@@ -36,7 +36,8 @@ void check_ranks(const Options& options, const Job& job) {
   const ckpt::Format* format = job.format.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(job.format);
   bool asked = options.shards > 0 || options.shard_dim > 0;
   if (!asked || (format != nullptr && format->is_folder)) return;
-  throw Error(ErrorCode::usage, "--ranks and --shard-dim are for the folder of a distributed checkpoint; name OUT.dcp")
+  throw Error(ErrorCode::usage,
+              "--ranks and --shard-dim are for the folder of a distributed checkpoint; name OUT.dcp or OUT.parts")
       .add_context(job.target.string());
 }
 
@@ -241,7 +242,8 @@ void add_convert(CommandSpec app, Command& chosen) {
       "model.gguf plain.safetensors --dequantize\n  ckpt convert gpt2 small.gguf --dtype Q8_0  # as llama.cpp loads it"
       "\n  ckpt convert gpt2.gguf gpt2-back/           # as transformers does\n  ckpt "
       "convert net.pth net.dcp --ranks 4    # one part a rank, as "
-      "PyTorch writes it\n  ckpt convert run/step-100 whole.h5 --virtual  # a view of native parts, for h5py\n  ckpt "
+      "PyTorch writes it\n  ckpt convert net.pth net.parts --ranks 4  # native, a .ckpt a rank\n  ckpt convert "
+      "run/step-100 whole.h5 --virtual  # a view of native parts, for h5py\n  ckpt "
       "convert vgg16.weights.h5 "
       "vgg16.pth --rules keras:vgg16  # as torchvision names it",
       "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "

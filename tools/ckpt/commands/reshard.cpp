@@ -1,5 +1,6 @@
 // ckpt reshard: a distributed checkpoint in the parts of another number of ranks.
 
+#include "libckpt/format/format.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
@@ -25,10 +26,16 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, std::uint32
   return edit;
 }
 
+/// OUT.parts are native parts; another name is PyTorch's folder.
+std::string format_by_name(const std::string& out) {
+  const ckpt::Format* format = ckpt::find_format_for(out);
+  return format != nullptr && format->is_folder ? std::string(format->name) : "dcp";
+}
+
 int run(Context& context, Options& options) {
   if (options.shards == 0) throw core::Error(core::ErrorCode::usage, "say for how many ranks: --ranks N");
   while (options.output.size() > 1 && options.output.ends_with('/')) options.output.pop_back();
-  Job job{parse_address(options.input), options.output, "dcp"};
+  Job job{parse_address(options.input), options.output, format_by_name(options.output)};
   check_target(options, job);
   ckpt::JsonWriter json(2);
   auto take_for = [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
@@ -44,9 +51,12 @@ int run(Context& context, Options& options) {
 void add_reshard(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "reshard",
-      "ckpt reshard run.dcp -o wide.dcp --ranks 8\n  ckpt reshard run.dcp -o columns.dcp --ranks 2 --shard-dim 1",
+      "ckpt reshard run.dcp -o wide.dcp --ranks 8\n  ckpt reshard run.dcp -o columns.dcp --ranks 2 --shard-dim 1\n  "
+      "ckpt "
+      "reshard run.dcp -o run.parts --ranks 2   # native: a .ckpt a rank",
       "Write a distributed checkpoint, or any other, as that many ranks would have written it. Tensors are cut as "
-      "PyTorch's Shard(dim) does it; what is read of a part is what the new pieces need.");
+      "PyTorch's Shard(dim) does it; what is read of a part is what the new pieces need. The folder is "
+      "PyTorch's, or native parts where its name is OUT.parts; 'ckpt split --shards N' writes safetensors.");
   auto options = std::make_shared<Options>();
   command.add_option("FOLDER", options->input, "checkpoint; FOLDER::path takes only what is there")
       .required()

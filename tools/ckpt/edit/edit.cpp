@@ -107,11 +107,15 @@ std::string format_of(const EditOptions& options, const Job& job, const ckpt::Ch
   return same && !is_only_read(checkpoint) ? checkpoint.format : "";
 }
 
+/// Native parts: an edit would write them all.
+constexpr std::string_view kWrittenWhole = "parts";
+
 /// A file of a form that is only read becomes a PyTorch zip file of the same name, where that holds all that is in it;
 /// others, and a model of several files, stay.
 void check_in_place(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
   const ckpt::Format* format = ckpt::find_format(checkpoint.format);
-  bool stays = format != nullptr && format->write == nullptr && (format->several_files || format->writes_as.empty());
+  bool stays = format != nullptr && (format->write == nullptr || format->name == kWrittenWhole) &&
+               (format->several_files || format->writes_as.empty());
   if (!options.in_place || !stays) return;
   throw Error(ErrorCode::unsupported,
               "a " + std::string(format->title) + " can be read but not edited in place; name an output with -o")
@@ -304,8 +308,8 @@ void check_target(const EditOptions& options, const Job& job) {
   if (options.in_place) return check_replaced(job.target, {.follow = options.follow, .force = options.force});
   const ckpt::Format* asked = job.format.empty() ? nullptr : ckpt::find_format(job.format);
   if (is_standard_output(job.target) && asked != nullptr && asked->is_folder) {
-    throw Error(ErrorCode::usage,
-                "takes one file, and a " + std::string(asked->title) + " is a folder; name it OUT.dcp")
+    throw Error(ErrorCode::usage, "takes one file, and a " + std::string(asked->title) + " is a folder; name it OUT" +
+                                      std::string(asked->extensions.front()))
         .add_context("standard output");
   }
   if (is_standard_output(job.target)) return check_stream(options);

@@ -255,12 +255,13 @@ void add_edit_options(CommandSpec command, EditOptions& options, const std::stri
 void add_rank_options(CommandSpec command, EditOptions& options) {
   command
       .add_option("--ranks", options.shards,
-                  "into OUT.dcp: write the parts of this many ranks (default: those of the input, else 1)")
+                  "into OUT.dcp or OUT.parts: the files of this many (default: of a DCP "
+                  "folder into another one as many as it has, else 1)")
       .type_name("N")
       .range(1, 65536);
   command
       .add_option("--shard-dim", options.shard_dim,
-                  "into OUT.dcp: cut tensors along this dimension (default: 0); those without it go to one rank each")
+                  "with --ranks: cut tensors along this dimension (default: 0); those without it go to one rank each")
       .type_name("D")
       .range(0, 63);
 }
