@@ -65,8 +65,13 @@ class FoldedSource final : public UnitSource {
     for (std::size_t i = 0; i < count; ++i) {
       double part = part_.sign * value_at(rows, (first + i) / inner_ - row);
       double value = whole_.sign * value_at(values, i);
-      set_value(values, i, by_ == Rule::By::subtract ? value - part : value * part);
+      set_value(values, i, combined(value, part));
     }
+  }
+
+  double combined(double value, double part) const {
+    if (by_ == Rule::By::multiply) return value * part;
+    return by_ == Rule::By::add ? value + part : value - part;
   }
 
   Values whole_;
@@ -196,7 +201,7 @@ EntryPtr unfolded(const Entry& entry, Rule::By by) {
   out.shape = {rows};
   out.location = entry.location;
   if (entry.bytes != nullptr) {
-    auto same = std::make_shared<FilledSource>(static_cast<std::uint64_t>(rows), by == Rule::By::subtract ? 0.0 : 1.0);
+    auto same = std::make_shared<FilledSource>(static_cast<std::uint64_t>(rows), by == Rule::By::multiply ? 1.0 : 0.0);
     out.bytes = cast_source(same, DType::f64, entry.dtype);
   }
   return std::make_shared<const Entry>(std::move(out));

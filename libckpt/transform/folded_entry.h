@@ -8,8 +8,8 @@
 
 namespace ckpt::detail {
 
-/// `entry` [n, ...] less `part` [n], or times it, along the first dimension. Errors: Error(value) for another shape, or
-/// for values that are no floats; Error(unsupported) for quantised blocks.
+/// `entry` [n, ...] less `part` [n], times it or with it added, along the first dimension. Errors: Error(value) for
+/// another shape, or for values that are no floats; Error(unsupported) for quantised blocks.
 EntryPtr folded(const Entry& entry, const Entry& part, Rule::By by);
 
 /// What folded() would leave `entry` [n, ...] as it is by: zeros or ones [n] of its type. Errors: those of folded();

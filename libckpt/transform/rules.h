@@ -27,8 +27,8 @@
 //   add = "*.running_var"                                   # a number to every value
 //   value = 9.9e-4
 //   [[rule]]
-//   fold = "*.conv{#i}.bias"                                # goes into others, which it is taken off (or multiplies),
-//   to = "*.bn{i}.running_mean"                             # along their first dimension; or a list of them
+//   fold = "*.conv{#i}.bias"                                # goes into others: is taken off, multiplies or is added
+//   to = "*.bn{i}.running_mean"                             # (add), along their first dimension; or a list of them
 //   by = "subtract"
 //   [[rule]]
 //   unfold = "*.bn{#i}.running_mean"                        # the way back: a tensor that changes nothing appears,
@@ -64,7 +64,7 @@ struct RuleConstant {
 
 struct Rule {
   enum class Kind : std::uint8_t { rename, drop, transpose, reshape, split, fuse, cast, tie, add, fold, unfold, make };
-  enum class By : std::uint8_t { subtract, multiply };
+  enum class By : std::uint8_t { subtract, multiply, add };
   Kind kind = Kind::rename;
   /// rename: pairs of pattern and template, the first that matches a key counts.
   std::vector<std::pair<std::string, std::string>> names = {};

@@ -161,6 +161,7 @@ std::string_view name(Rule::Kind kind) {
 }
 
 std::string_view name(Rule::By by) {
+  if (by == Rule::By::add) return "add";
   return by == Rule::By::subtract ? "subtract" : "multiply";
 }
 

@@ -162,7 +162,8 @@ Rule::By read_by(Fields& fields) {
   const std::string by = fields.text("by");
   if (by == "subtract") return Rule::By::subtract;
   if (by == "multiply") return Rule::By::multiply;
-  throw_bad_rules("has a 'by' of " + core::quote(by) + "; it is subtract or multiply");
+  if (by == "add") return Rule::By::add;
+  throw_bad_rules("has a 'by' of " + core::quote(by) + "; it is subtract, multiply or add");
 }
 
 void read_fold(Fields& fields, Rule& rule) {

@@ -218,6 +218,16 @@ TEST(Rules, FoldReadsAnyPiece) {
   }
 }
 
+TEST(Rules, FoldByAddIsUndoneByZeros) {
+  Checkpoint a = test::checkpoint(test::dict({{"bias", counting({3})}, {"w", counting({3, 2})}}));
+  const std::string text = "[[rule]]\nfold = 'bias'\nto = 'w'\nby = 'add'\n";
+  Checkpoint b = applied(a, text);
+  EXPECT_EQ(values_of(b, "w"), (std::vector<float>{0, 1, 3, 4, 6, 7}));
+  const ckpt::Rules back = ckpt::reversed(ckpt::parse_rules(text, "test"));
+  EXPECT_EQ(values_of(ckpt::apply_rules(b, back), "bias"), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(ckpt::to_toml(ckpt::reversed(back)), ckpt::to_toml(ckpt::parse_rules(text, "test")));
+}
+
 TEST(Rules, UnfoldMakesWhatChangesNothing) {
   Checkpoint a = test::checkpoint(test::dict({{"0.mean", counting({2})}, {"1.w", counting({3, 2})}}));
   Checkpoint b = applied(a,

@@ -159,7 +159,7 @@ TEST(RulesText, NamesTheRuleAndTheField) {
   EXPECT_THAT(said("[[rule]]\nadd = 'a'\nvalue = 'x'\n"), testing::HasSubstr("'value' that is not a number"));
   EXPECT_THAT(said("[[rule]]\nadd = 'a'\nvalue = inf\n"), testing::HasSubstr("'value' that is not a number"));
   EXPECT_THAT(said("[[rule]]\nfold = 'a'\nto = 'b'\nby = 'adding'\n"),
-              testing::HasSubstr("'by' of 'adding'; it is subtract or multiply"));
+              testing::HasSubstr("'by' of 'adding'; it is subtract, multiply or add"));
   EXPECT_THAT(said("[[rule]]\nunfold = 'a'\nto = ['b', 'c']\nby = 'multiply'\n"),
               testing::HasSubstr("several texts where one is meant"));
   EXPECT_THAT(said("[[rule]]\nmake = 'a*'\nvalues = 1\ndtype = 'f32'\n"), testing::HasSubstr("names a pattern"));
