@@ -5,7 +5,9 @@
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why/fix.h"
 #include "libckpt/bridge/module_state.h"
+#include "libckpt/origin.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "zoo/rules/rule_packs.h"
 
 namespace zoo {
@@ -90,10 +92,14 @@ void load_into(core::Module& module, std::string_view name, const std::filesyste
     ckpt::Report report;
     open.report = &report;
     open.foreign_objects = true;  // the plan leaves them behind
-    ckpt::Checkpoint checkpoint = ckpt::apply_fix(ckpt::open(file, open), d.plan);
+    const ckpt::Checkpoint opened = ckpt::open(file, open);
+    const std::string origin = ckpt::origin_of(opened);
+    ckpt::Checkpoint checkpoint = ckpt::apply_fix(opened, d.plan);
     ckpt::load_into(module, checkpoint,
                     {.map_location = "cpu", .path = d.plan.empty() ? options.at : d.plan.at, .reconcile = false});
-    if (notes != nullptr) take_notes(*notes, d, report);
+    if (notes == nullptr) return;
+    take_notes(*notes, d, report);
+    if (!origin.empty()) notes->warnings.push_back("its weights were converted " + core::printable(origin));
   });
 }
 

@@ -131,6 +131,7 @@ struct FixStep {
   std::vector<core::Shape> shapes = {};
   std::vector<std::size_t> order = {};
   Rules rules = {};
+  std::string origin = {};  ///< rules: what the file is to remember of them (origin.h), "" to forget it
 };
 
 struct FixPlan {

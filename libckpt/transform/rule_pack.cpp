@@ -151,6 +151,16 @@ PackFit fits_to(const RulePack& pack, const std::vector<NamedShape>& keys) {
   return fit({pack.to_key, pack.to_prefix, pack.to_shape}, keys);
 }
 
+bool knows_names(const RulePack& pack, const std::vector<NamedShape>& keys) {
+  return know_any(pack.rules, keys);
+}
+
+bool is_made_for(const RulePack& pack, std::string_view model) {
+  const std::vector<std::string_view> globs = core::split(pack.models, ' ');
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](std::string_view glob) { return !glob.empty() && glob_match(glob, model); });
+}
+
 Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys) {
   PackFit from = fits_from(pack, keys);
   if (!from.fits) {
@@ -169,6 +179,11 @@ Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys) {
   Rules out = {std::move(before)};
   out.insert(out.end(), pack.rules.begin(), pack.rules.end());
   return out;
+}
+
+std::string origin_text(const RulePack& pack) {
+  if (pack.note.empty() || pack.backwards) return "";
+  return "from " + pack.from + " by the rules " + pack.name + ": " + pack.note;
 }
 
 namespace {

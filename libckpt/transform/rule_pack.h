@@ -66,9 +66,19 @@ PackFit fits_from(const RulePack& pack, const std::vector<NamedShape>& keys);
 /// Whether keys have the names of `to`; the prefix is what the rules' results carry too much.
 PackFit fits_to(const RulePack& pack, const std::vector<NamedShape>& keys);
 
+/// Whether a rename of the pack knows any of the keys; true for rules that rename nothing.
+bool knows_names(const RulePack& pack, const std::vector<NamedShape>& keys);
+
+/// Whether the pack was made for the known model of this name.
+bool is_made_for(const RulePack& pack, std::string_view model);
+
 /// The pack's rules for such keys, with the prefix that they lack put before them. Error(key) that says what the names
 /// are not, or that they are those of the other side already; without from_key where no rename knows any of them.
 Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys);
+
+/// What a file whose names the pack made is to remember (origin.h): its note, and whose names it had. "" without a
+/// note, and for the way back.
+std::string origin_text(const RulePack& pack);
 
 /// One sentence each for what of a file a pack of one depth (one without from_key) did not fit: names that it left as
 /// they were, names that it knows and did not find; of any pack: what a drop took that the way back does not bring.

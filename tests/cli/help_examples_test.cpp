@@ -159,6 +159,7 @@ void make_checkpoints(const fs::path& at) {
   write("model.gguf", dict({{"output.weight", matrix({2, 256}, 1)}, {"blk.0.weight", matrix({2, 256}, 2)}}));
   write("torchvision.pth", net(1));
   write("vgg16.weights.h5", dict({{"layers.conv2d.vars.0", matrix({3, 3, 3, 2}, 1)}}));
+  write("mine.weights.h5", dict({{"layers.dense.vars.0", matrix({3, 2}, 1)}}));
   write("timm.safetensors", net(1, "model."));
   write("best.pth", training(net(1)));
   write("last.pth", training(net(2)));

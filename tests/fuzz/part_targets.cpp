@@ -9,6 +9,7 @@
 #include "libckpt/io/float_planes.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip.h"
+#include "libckpt/keras/keras_rules.h"
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/selector.h"
@@ -55,6 +56,29 @@ ckpt::Checkpoint small_model() {
   return model;
 }
 
+/// With what a configuration can say most of: which kind of layer, and whose result a dense one sees.
+ckpt::Checkpoint keras_model() {
+  const std::pair<const char*, core::Shape> tensors[] = {{"layers.conv2d.vars.0", {2, 2, 1, 3}},
+                                                         {"layers.batch_normalization.vars.0", {3}},
+                                                         {"layers.batch_normalization.vars.1", {3}},
+                                                         {"layers.batch_normalization.vars.2", {3}},
+                                                         {"layers.dense.vars.0", {6, 2}},
+                                                         {"layers.bidirectional.backward_layer.cell.vars.0", {2, 12}},
+                                                         {"layers.bidirectional.backward_layer.cell.vars.1", {4, 12}},
+                                                         {"layers.bidirectional.backward_layer.cell.vars.2", {2, 12}},
+                                                         {"layers.functional.layers.dense.vars.0", {6, 2}}};
+  ckpt::Dict dict;
+  for (const auto& [key, shape] : tensors) {
+    auto entry = std::make_shared<ckpt::Entry>();
+    entry->shape = shape;
+    entry->bytes = ckpt::memory_source(core::ByteVector(static_cast<std::size_t>(entry->numel()) * 4));
+    dict.items.emplace_back(ckpt::Value::text(key), ckpt::Value::tensor(std::move(entry)));
+  }
+  ckpt::Checkpoint model;
+  model.root = ckpt::Value::dict(std::move(dict));
+  return model;
+}
+
 void require_same(core::Bytes back, core::Bytes bytes) {
   if (!std::ranges::equal(back, bytes)) throw std::logic_error("packed bytes came back as others");
 }
@@ -72,6 +96,17 @@ void run_zip(core::Bytes bytes) {
       budget -= member.size;
       answer([&] { ckpt::read_all(*zip.payload(member)); });
     }
+  });
+}
+
+void run_keras_config(core::Bytes bytes) {
+  ckpt::Checkpoint keras = keras_model();
+  keras.metadata.emplace_back("config.json", core::as_text(bytes));
+  answer([&] {
+    const ckpt::KerasRules way = ckpt::keras_rules(keras);
+    const ckpt::Checkpoint torch = ckpt::from_keras(keras, way);
+    for (const ckpt::NamedEntry& named : ckpt::list_entries(torch.root)) ckpt::read_all(*named.entry->bytes);
+    ckpt::to_keras(torch, keras);
   });
 }
 

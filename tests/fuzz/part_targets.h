@@ -9,6 +9,7 @@ namespace fuzz {
 void run_zip(core::Bytes bytes);
 void run_json(core::Bytes bytes);
 /// The first line is a pattern, the rest a key.
+void run_keras_config(core::Bytes bytes);
 void run_selector(core::Bytes bytes);
 /// A list of keys, and a pasted error message.
 void run_why_text(core::Bytes bytes);

@@ -103,6 +103,21 @@ std::vector<std::string_view> float_texts() {
           "abcdefghijklmnopqrstuvwxabcdefghijklmnopqrstuvwxyz012345"sv};
 }
 
+std::vector<std::string_view> keras_texts() {
+  return {
+      R"json({"class_name":"Sequential","config":{"layers":[{"class_name":"Conv2D","config":{"name":"c","padding":"same",
+"strides":[2,2]}},{"class_name":"BatchNormalization","config":{"name":"b","scale":false,"epsilon":0.01}},
+{"class_name":"Flatten","config":{"name":"f"}},{"class_name":"Dense","config":{"name":"d"}},
+{"class_name":"Bidirectional","config":{"name":"g","layer":{"class_name":"GRU","config":{"name":"i"}},
+"backward_layer":{"class_name":"GRU","config":{"name":"j","reset_after":true,"activation":"tanh"}}}}]}})json",
+      R"json({"class_name":"Functional","config":{"layers":[{"class_name":"InputLayer","config":{"name":"i",
+"batch_shape":[null,2,1,3]}},{"class_name":"Conv2D","config":{"name":"c"},"inbound_nodes":[{"args":[{"class_name":
+"__keras_tensor__","config":{"keras_history":["i",0,0]}}],"kwargs":{}}]},{"class_name":"Flatten","config":{"name":"f"},
+"inbound_nodes":[[["c",0,0,{}]]]},{"class_name":"Functional","config":{"name":"m","layers":[{"class_name":"InputLayer",
+"config":{"name":"x"}},{"class_name":"Dense","config":{"name":"d"},"inbound_nodes":[[["x",0,0,{}]]]}],
+"output_layers":[["d",0,0]]},"inbound_nodes":[[["f",0,0,{}]]]}]}})json"};
+}
+
 std::vector<Row> rows() {
   return {
       {{"safetensors", run_safetensors, {{"safetensors", ".safetensors"}, {"broken", "st_"}}}, "safetensors"},
@@ -136,6 +151,7 @@ std::vector<Row> rows() {
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"tokenizer", run_tokenizer, {}, nullptr, tokenizer_texts()}, ""},
       {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
+      {{"keras_config", run_keras_config, {}, nullptr, keras_texts()}, ""},
       {{"strip_reread",
         run_strip_reread,
         {{"torch_2.15", ".pt"}, {"safetensors", ".safetensors"}, {"numpy", ".np"}, {"gguf", ".gguf"}}},

@@ -9,6 +9,7 @@
 #include "libckpt/analyze/why/detectors.h"
 #include "libckpt/analyze/why/error_target.h"
 #include "libckpt/analyze/why/file_causes.h"
+#include "libckpt/analyze/why/foreign_names.h"
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
 #include "libckpt/analyze/why/proof.h"
@@ -20,6 +21,7 @@
 #include "libckpt/analyze/why/weight_norm.h"
 #include "libckpt/io/unpacked_file.h"
 #include "libckpt/open_save.h"
+#include "libckpt/origin.h"
 #include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -321,6 +323,12 @@ Implied implied_model(const Candidate& candidate, const Value& root, const WhyOp
   Implied implied;
   if (!options.known) return implied;
   implied.near = nearest_models(options.known(), dict_of(candidate, root), 4);
+  if (options.packs) {
+    std::vector<NearModel> more = detail::models_by_rules(candidate.keys, options.packs(), options.known());
+    std::copy(more.begin(), more.end(), std::back_inserter(implied.near));
+    std::stable_sort(implied.near.begin(), implied.near.end(),
+                     [](const NearModel& a, const NearModel& b) { return a.share > b.share; });
+  }
   for (const NearModel& near : implied.near) {
     if (near.share < kSameModel) break;
     tables.push_back(std::make_unique<KeyTable>(*near.model));
@@ -513,8 +521,31 @@ bool Diagnosis::guesses() const {
                      [](const Cause& cause) { return cause.cured && cause.confidence < 0.5; });
 }
 
+namespace {
+
+/// Names that rules for known models do not bring to what is wanted.
+void note_keras(Diagnosis& diagnosis, const Value& root) {
+  const std::vector<FixStep>& steps = diagnosis.plan.steps;
+  const bool ruled =
+      std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == FixStep::Kind::rules; });
+  const std::vector<NamedEntry> entries = list_entries(root);
+  const bool keras = std::any_of(entries.begin(), entries.end(), [](const NamedEntry& named) {
+    return named.name.find(".vars.") != std::string::npos;
+  });
+  if (!keras || ruled || diagnosis.loads()) return;
+  diagnosis.notes.emplace_back(
+      "the names are those of Keras 3; 'ckpt convert FILE OUT --rules keras' makes them those of torch's layers, by "
+      "the "
+      "kinds of Keras' layers");
+}
+
+}  // namespace
+
 Diagnosis why(const WhyInput& input, const WhyOptions& options) {
   Diagnosis diagnosis = best_diagnosis(input, options);
+  note_keras(diagnosis, input.checkpoint->root);
+  const std::string origin = origin_of(*input.checkpoint);
+  if (!origin.empty()) diagnosis.notes.push_back("its weights were converted " + core::printable(origin));
   set_place(diagnosis, input, options);
   for (Diagnosis& other : diagnosis.alternatives) set_place(other, input, options);
   return diagnosis;

@@ -8,6 +8,7 @@
 #include "libckpt/analyze/why/plain_objects.h"
 #include "libckpt/analyze/why/trees.h"
 #include "libckpt/analyze/why/window_table.h"
+#include "libckpt/origin.h"
 #include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/derived_entry.h"
@@ -231,7 +232,7 @@ bool apply_to_tree(Checkpoint& checkpoint, const FixPlan& plan, const FixStep& s
       rename(checkpoint, plan, step);
       return true;
     case FixStep::Kind::rules:
-      checkpoint = apply_rules(checkpoint, step.rules, {.at = plan.at});
+      checkpoint = with_origin(apply_rules(checkpoint, step.rules, {.at = plan.at}), step.origin);
       return true;
     case FixStep::Kind::drop_optimizer:
       checkpoint.root = DropOptimizers().map(checkpoint.root);

@@ -110,6 +110,7 @@ FixStep rules_step(const RulePack& pack) {
   step.at = pack.name;
   step.to = pack.backwards ? "backwards" : "";
   step.rules = pack.rules;
+  step.origin = origin_text(pack);
   return step;
 }
 
@@ -180,17 +181,49 @@ std::optional<Trial> try_pack(const Attempt& attempt, const Trial& before, const
   return trial;
 }
 
+/// Keras counts the layers of a class: layers.conv2d_7.vars.0.
+bool counts_layers(const std::vector<NamedShape>& keys) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [](const NamedShape& key) { return key.name.find(".vars.") != std::string_view::npos; });
+}
+
+/// So that rules for such names hold for one depth.
+bool is_of_one_depth(const RulePack& pack) {
+  return pack.from_key.empty() && pack.from == "Keras";
+}
+
+void add_turned_round(std::vector<RulePack>& out, const RulePack& pack) {
+  try {
+    out.push_back(turned_round(pack));
+  } catch (const core::Error&) {  // has no way back
+  }
+}
+
 /// Those that can be told by names, as they stand and turned round.
 std::vector<RulePack> both_ways(const std::vector<RulePack>& packs) {
   std::vector<RulePack> out;
   for (const RulePack& pack : packs) {
     if (pack.from_key.empty()) continue;  // for use by name
     out.push_back(pack);
-    try {
-      out.push_back(turned_round(pack));
-    } catch (const core::Error&) {  // has no way back
-    }
+    add_turned_round(out, pack);
   }
+  return out;
+}
+
+/// Those of one depth, which no key tells from each other: where their names are the file's, or the model's, they are
+/// tried. What was made for the model comes first, since a first one that fits is kept.
+std::vector<RulePack> of_one_depth(const Attempt& attempt, const std::vector<RulePack>& packs) {
+  std::vector<RulePack> out;
+  const std::vector<NamedShape> file = named(attempt.file());
+  const std::vector<NamedShape> wanted = named(attempt.wanted());
+  const bool from = counts_layers(file);
+  if (from == counts_layers(wanted)) return out;
+  for (const RulePack& pack : packs) {
+    if (!is_of_one_depth(pack) || !knows_names(pack, from ? file : wanted)) continue;
+    from ? out.push_back(pack) : add_turned_round(out, pack);
+  }
+  const std::string& model = attempt.wanted().list().name;
+  std::stable_partition(out.begin(), out.end(), [&](const RulePack& pack) { return is_made_for(pack, model); });
   return out;
 }
 
@@ -217,11 +250,12 @@ void consider(Best& best, std::optional<Trial> trial) {
   best.rival.reset();
 }
 
-/// One pack, or two where the names between them are not the model's.
-Best best_packs(const Attempt& attempt, const std::vector<RulePack>& packs) {
+/// One pack, or two where the names between them are not the model's; those of `alone` with no other.
+Best best_packs(const Attempt& attempt, const std::vector<RulePack>& packs, const std::vector<RulePack>& alone) {
   Best best;
   std::vector<NamedShape> wanted = named(attempt.wanted());
   const Trial begin = start(attempt);
+  for (const RulePack& pack : alone) consider(best, try_pack(attempt, begin, pack, wanted));
   for (const RulePack& pack : packs) consider(best, try_pack(attempt, begin, pack, wanted));
   if (best.trial) return best;
   for (const RulePack& first : packs) {
@@ -276,12 +310,37 @@ Cause ambiguity(const Trial& trial, const RulePack& rival) {
   return cause;
 }
 
+/// How much of a known model the pack makes of the keys.
+double share_of(const std::vector<FileKey>& keys, const RulePack& pack, const KeyList& model) {
+  Trial trial{keys, std::vector<std::string>(keys.size())};
+  if (!apply_to_names(trial, pack)) return 0;
+  const Checkpoint made = without_bytes(trial.file, trial.origins);
+  const std::vector<NearModel> near = nearest_models({model}, made.root.as_dict(), 1);
+  return near.empty() ? 0 : near.front().share;
+}
+
 }  // namespace
+
+std::vector<NearModel> models_by_rules(const std::vector<FileKey>& file, const std::vector<RulePack>& packs,
+                                       const std::vector<KeyList>& known) {
+  std::vector<NearModel> near;
+  const std::vector<NamedShape> names = named(file);
+  if (!counts_layers(names)) return near;
+  for (const RulePack& pack : packs) {
+    if (!is_of_one_depth(pack) || !knows_names(pack, names)) continue;
+    for (const KeyList& model : known) {
+      if (is_made_for(pack, model.name)) near.push_back({&model, share_of(file, pack, model)});
+    }
+  }
+  std::erase_if(near, [](const NearModel& model) { return model.share <= 0; });
+  std::stable_sort(near.begin(), near.end(), [](const NearModel& a, const NearModel& b) { return a.share > b.share; });
+  return near;
+}
 
 bool find_foreign_names(Attempt& attempt, const std::vector<RulePack>& packs) {
   std::vector<RulePack> ways = both_ways(packs);
   for (std::size_t i = 0; i < kMaxCauses && !attempt.complete(); ++i) {
-    Best best = best_packs(attempt, ways);
+    Best best = best_packs(attempt, ways, of_one_depth(attempt, packs));
     if (!best.trial) return true;
     if (best.rival) {
       attempt.add(ambiguity(*best.trial, *best.rival));

@@ -13,4 +13,9 @@ namespace ckpt::detail {
 /// step. False when several packs fit as well and give tensors other names: that is left to the user, as a cause.
 bool find_foreign_names(Attempt& attempt, const std::vector<RulePack>& packs);
 
+/// Known models by what rules for the file's names make of it, best first: Keras' kernels lie otherwise, so that their
+/// shapes alone (nearest_models()) say nothing. Of rules for one depth only; empty where none knows a name.
+std::vector<NearModel> models_by_rules(const std::vector<FileKey>& file, const std::vector<RulePack>& packs,
+                                       const std::vector<KeyList>& known);
+
 }  // namespace ckpt::detail

@@ -7,16 +7,18 @@
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/zip.h"
+#include "libckpt/origin.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
 
-/// {"format": "pt"} of safetensors files only says which library the tensors are for.
+/// {"format": "pt"} of safetensors files only says which library the tensors are for; the origin may be in _metadata.
 bool says_more_than_format(const Checkpoint& checkpoint) {
   const std::pair<std::string, std::string> usual = {"format", "pt"};
+  const bool kept = checkpoint.root.is(Value::Kind::dict) && !origin_of(checkpoint.root.as_dict()).empty();
   return std::any_of(checkpoint.metadata.begin(), checkpoint.metadata.end(),
-                     [&](const auto& pair) { return pair != usual; });
+                     [&](const auto& pair) { return pair != usual && !(kept && pair.first == kOriginKey); });
 }
 
 }  // namespace

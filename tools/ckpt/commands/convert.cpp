@@ -2,6 +2,9 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/hub/quantization_config.h"
+#include "libckpt/keras/keras_rules.h"
+#include "libckpt/open_save.h"
+#include "libckpt/origin.h"
 #include "libckpt/transform/quantize.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -28,6 +31,7 @@ struct Options : EditOptions {
   bool dequantize = false;
   bool virtual_datasets = false;
   std::string rules;
+  std::string like;
   bool reverse = false;
 };
 
@@ -170,9 +174,33 @@ void apply_named_rules(Edit& edit, const std::string& name, bool reverse) {
     rules = ckpt::rules_for(*given.pack, keys);
   }
   edit.checkpoint = ckpt::apply_rules(edit.checkpoint, rules, {"", !given.pack.has_value()}, &report);
+  if (given.pack) edit.checkpoint = ckpt::with_origin(edit.checkpoint, ckpt::origin_text(*given.pack));
   edit.summary += ", by the rules " + name + (reverse ? " backwards" : "");
   note_rules(edit, rules, report);
   if (given.pack) warn_of_pack(edit, *given.pack, report);
+}
+
+/// By the kinds of the layers of a Keras model, for which no rules have to be there.
+void apply_keras_rules(Edit& edit) {
+  const ckpt::KerasRules way = ckpt::keras_rules(edit.checkpoint);
+  edit.checkpoint = ckpt::from_keras(edit.checkpoint, way);
+  edit.summary += ", " + count_of(way.layers, "layer") + " of Keras as torch has them";
+  for (const std::string& note : way.notes) edit.warnings.push_back(core::printable(note));
+  if (!way.left.empty()) {
+    edit.warnings.push_back(count_of(way.left.size(), "tensor") + ", such as " + core::quote(way.left.front()) +
+                            ", belong to layers that torch has no module for here, and stay as they are");
+  }
+  if (!way.states.empty()) {
+    edit.warnings.push_back(count_of(way.states.size(), "tensor") + ", such as " + core::quote(way.states.front()) +
+                            ", are states of an optimizer or of random numbers, and are left out");
+  }
+}
+
+void apply_keras_rules_backwards(Edit& edit, const Options& options) {
+  ckpt::Report report;
+  const ckpt::Checkpoint like = ckpt::open(options.like, options.open(report));
+  edit.checkpoint = core::with_context(options.like, [&] { return ckpt::to_keras(edit.checkpoint, like); });
+  edit.summary += ", as the layers of " + options.like + " have them";
 }
 
 bool writes_gguf_model(const Options& options, const Job& job) {
@@ -195,7 +223,22 @@ int run_virtual(Context& context, const Options& options) {
   return write_virtual_datasets(context, options, parse_address(options.input), named_output(options));
 }
 
+/// The rules that follow from the layers of a Keras file, unless a file has that name.
+bool are_by_layers(const std::string& rules) {
+  std::error_code ignored;
+  return rules == kRulesByLayers && !std::filesystem::exists(rules, ignored);
+}
+
 void check_rules(const Options& options, bool model) {
+  const bool back_to_keras = options.reverse && are_by_layers(options.rules);
+  if (!options.like.empty() && !back_to_keras) {
+    throw Error(ErrorCode::usage, "--like is for --rules keras --reverse");
+  }
+  if (back_to_keras && options.like.empty()) {
+    throw Error(ErrorCode::usage,
+                "--rules keras --reverse needs --like FILE: a file that Keras saved of the model which is to load the "
+                "result");
+  }
   if (options.reverse && options.rules.empty()) throw Error(ErrorCode::usage, "--reverse is for --rules");
   if (!model || options.rules.empty()) return;
   throw Error(ErrorCode::usage, "--rules is for files; between folders and GGUF files llama.cpp's names are known");
@@ -224,7 +267,11 @@ int run(Context& context, Options& options) {
   auto take_from = [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
     if (model) return take_hub_model(checkpoint, job.source.path, {options.dtype, options.dequantize}, options);
     Edit edit = take(checkpoint, at, options.dequantize, options);
-    if (!options.rules.empty()) apply_named_rules(edit, options.rules, options.reverse);
+    if (are_by_layers(options.rules)) {
+      options.reverse ? apply_keras_rules_backwards(edit, options) : apply_keras_rules(edit);
+    } else if (!options.rules.empty()) {
+      apply_named_rules(edit, options.rules, options.reverse);
+    }
     return edit;
   };
   int code = run_job(context, options, {"convert", ""}, job, take_from, json);
@@ -245,7 +292,8 @@ void add_convert(CommandSpec app, Command& chosen) {
       "PyTorch writes it\n  ckpt convert net.pth net.parts --ranks 4  # native, a .ckpt a rank\n  ckpt convert "
       "run/step-100 whole.h5 --virtual  # a view of native parts, for h5py\n  ckpt "
       "convert vgg16.weights.h5 "
-      "vgg16.pth --rules keras:vgg16  # as torchvision names it",
+      "vgg16.pth --rules keras:vgg16  # as torchvision names it\n  ckpt convert mine.weights.h5 mine.pth --rules "
+      "keras  # any model, by the kinds of its layers",
       "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "
       "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, Gemma 2, GPT-2, "
       "GPT-NeoX, BERT, RoBERTa, DistilBERT) becomes the GGUF file that llama.cpp's converter writes; a GGUF file of "
@@ -270,8 +318,15 @@ void add_convert(CommandSpec app, Command& chosen) {
   command.add_flag("--virtual", options->virtual_datasets,
                    "of a folder of native parts: an HDF5 file of virtual datasets, which h5py reads as whole tensors "
                    "while the values stay in the parts");
-  command.add_option("--rules", options->rules, kRulesHelp).type_name("RULES");
+  command
+      .add_option("--rules", options->rules,
+                  std::string(kRulesHelp) + "; keras: by the kinds of the layers of a model of Keras")
+      .type_name("RULES");
   command.add_flag("--reverse", options->reverse, "apply the rules backwards");
+  command
+      .add_option("--like", options->like,
+                  "with --rules keras --reverse: a .keras or .weights.h5 file of the model that is to load the result")
+      .type_name("FILE");
   add_rank_options(command, *options);
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

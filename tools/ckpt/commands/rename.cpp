@@ -2,6 +2,7 @@
 
 #include "libckpt/transform/rename.h"
 #include "libckpt/analyze/key_list.h"
+#include "libckpt/origin.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/rules.h"
 #include "libcore/base/error.h"
@@ -113,7 +114,8 @@ Edit apply_pack(const ckpt::Checkpoint& checkpoint, const ckpt::RulePack& pack, 
   ckpt::KeyList keys = ckpt::key_list_of(checkpoint, checkpoint.path.string(), at);
   ckpt::Rules rules = unchecked ? pack.rules : ckpt::rules_for(pack, shapes_of(keys));
   ckpt::RuleReport report;
-  ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, {.at = at}, &report);
+  ckpt::Checkpoint renamed =
+      ckpt::with_origin(ckpt::apply_rules(checkpoint, rules, {.at = at}, &report), ckpt::origin_text(pack));
   const ckpt::RuleReport whole = report;
   report.unmatched.clear();
   Edit edit = describe(std::move(renamed), report);

@@ -44,6 +44,10 @@ GivenRules read_forward(const std::string& name) {
   const ckpt::RulePack* shipped = is_file ? nullptr : zoo::find_rule_pack(pack_name(name));
   if (shipped != nullptr) return {shipped->rules, *shipped};
   if (!is_file && name.find_first_of("./") == std::string::npos) {
+    if (name == kRulesByLayers) {
+      throw core::Error(core::ErrorCode::usage,
+                        "the rules 'keras' follow from the layers of the file: 'ckpt convert IN OUT --rules keras'");
+    }
     const std::string why = zoo::why_no_rules(pack_name(name));
     if (!why.empty()) throw core::Error(core::ErrorCode::refused, core::quote(name) + ": " + why);
     const std::vector<std::string> names = zoo::rule_pack_names();

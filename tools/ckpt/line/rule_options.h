@@ -19,6 +19,9 @@ struct GivenRules {
 /// Error(refused) when it is too large; those of ckpt::parse_rules(), ckpt::parse_rule_pack() and ckpt::reversed().
 GivenRules read_rules(const std::string& name, bool reverse = false);
 
+/// The rules of a file's own layers, which only `ckpt convert` has: no pack has the name.
+inline constexpr const char* kRulesByLayers = "keras";
+
 /// What --help says of such an option.
 inline constexpr const char* kRulesHelp =
     "rules in TOML, or JSON {\"old key\": \"new key\"} (applied at once, so a swap works), or the name of built-in "

@@ -1,0 +1,136 @@
+#include "libckpt/keras/keras_config.h"
+
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+
+bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+
+/// A member of an object.
+std::optional<JsonView> member(const JsonView& object, std::string_view name) {
+  if (!object.has(name)) return std::nullopt;
+  return object.at(name);
+}
+
+std::string member_text(const JsonView& object, std::string_view name) {
+  const std::optional<JsonView> found = member(object, name);
+  return found && found->is(JsonView::Kind::text) ? std::string(found->as_text()) : "";
+}
+
+KerasNode node_of(const JsonView& whole);
+
+/// Layers in the order of the model, which counts those of one class.
+std::vector<KerasNode> nodes_of(const JsonView& list) {
+  std::vector<KerasNode> nodes;
+  std::map<std::string, int> counts;
+  for (const JsonView& item : list.items()) {
+    KerasNode node = node_of(item);
+    node.container = keras_snake_case(node.kind);
+    const int before = counts[node.container]++;
+    if (before > 0) node.container += "_" + std::to_string(before);
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+/// Its depth is that of the JSON text, which the parser bounds.
+KerasNode node_of(const JsonView& whole) {
+  KerasNode node;
+  node.whole = whole;
+  node.config = whole;  // which says nothing of a layer
+  node.kind = member_text(whole, "class_name");
+  const std::optional<JsonView> config = member(whole, "config");
+  if (!config || !config->is(JsonView::Kind::object)) return node;
+  node.config = *config;
+  node.name = member_text(*config, "name");
+  if (node.name.empty()) node.name = member_text(whole, "name");
+  const std::optional<JsonView> layers = member(*config, "layers");
+  if (layers && layers->is(JsonView::Kind::array)) node.children = nodes_of(*layers);
+  for (std::size_t i = 0; i < node.children.size(); ++i) {
+    node.names.emplace(node.children[i].name, i);
+    node.containers.emplace(node.children[i].container, i);
+  }
+  for (const char* field : {"layer", "backward_layer"}) {
+    const std::optional<JsonView> inside = member(*config, field);
+    if (inside && inside->is(JsonView::Kind::object)) node.wrapped.push_back(node_of(*inside));
+  }
+  return node;
+}
+
+bool is_number(const JsonView& view) {
+  using Kind = JsonView::Kind;
+  return view.is(Kind::integer) || view.is(Kind::unsigned_integer) || view.is(Kind::real);
+}
+
+}  // namespace
+
+const KerasNode* KerasNode::by_container(std::string_view wanted) const {
+  auto found = containers.find(wanted);
+  return found == containers.end() ? nullptr : &children[found->second];
+}
+
+const KerasNode* KerasNode::by_name(std::string_view wanted) const {
+  auto found = names.find(wanted);
+  return found == names.end() ? nullptr : &children[found->second];
+}
+
+std::optional<bool> KerasNode::flag(std::string_view field) const {
+  const std::optional<JsonView> found = member(config, field);
+  if (!found || !found->is(JsonView::Kind::boolean)) return std::nullopt;
+  return found->as_boolean();
+}
+
+std::optional<double> KerasNode::number(std::string_view field) const {
+  const std::optional<JsonView> found = member(config, field);
+  if (!found || !is_number(*found)) return std::nullopt;
+  return found->as_real();
+}
+
+std::string KerasNode::text(std::string_view field) const {
+  const std::optional<JsonView> found = member(config, field);
+  if (!found) return "";
+  if (found->is(JsonView::Kind::object)) return member_text(*found, "class_name");
+  return found->is(JsonView::Kind::text) ? std::string(found->as_text()) : "";
+}
+
+std::vector<std::int64_t> KerasNode::integers(std::string_view field) const {
+  std::vector<std::int64_t> out;
+  const std::optional<JsonView> found = member(config, field);
+  if (!found || !found->is(JsonView::Kind::array)) return out;
+  for (const JsonView& item : found->items()) out.push_back(item.is_count() ? item.as_integer() : -1);
+  return out;
+}
+
+KerasConfig::KerasConfig(JsonDocument document) : document_(std::move(document)), root_(node_of(document_.root())) {}
+
+std::optional<KerasConfig> KerasConfig::read(const Checkpoint& checkpoint) {
+  for (const auto& [key, text] : checkpoint.metadata) {
+    if (key != "config.json" && key != "model_config") continue;
+    try {
+      KerasConfig config(JsonDocument::parse(std::string_view(text)));
+      if (!config.root().children.empty()) return config;
+    } catch (const core::Error&) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string keras_snake_case(std::string_view name) {
+  std::string parted;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool word = i > 0 && is_upper(name[i]) && i + 1 < name.size() && is_lower(name[i + 1]);
+    if (word || (i > 0 && is_lower(name[i - 1]) && is_upper(name[i]))) parted += '_';
+    parted += is_upper(name[i]) ? static_cast<char>(name[i] - 'A' + 'a') : name[i];
+  }
+  return parted;
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,58 @@
+#pragma once
+// What a Keras file says of its layers: config.json of a .keras archive, model_config of an .h5 file. Internal to
+// libckpt/keras.
+// Thread safety: immutable once read. Use: auto config = KerasConfig::read(checkpoint);
+// config->root().by_name("conv1");
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/io/json.h"
+
+namespace ckpt::detail {
+
+/// A layer, or a model of layers.
+struct KerasNode {
+  std::string kind;       ///< its class: "Conv2D"
+  std::string name;       ///< "conv1"
+  std::string container;  ///< what the file of weights calls it: "conv2d_3"
+  JsonView config = {};
+  JsonView whole = {};  ///< with "inbound_nodes"
+  std::vector<KerasNode> children = {};
+  std::map<std::string, std::size_t, std::less<>> names = {};       ///< of children, the first of each
+  std::map<std::string, std::size_t, std::less<>> containers = {};  ///< of children
+  std::vector<KerasNode> wrapped =
+      {};  ///< of Bidirectional and TimeDistributed: the layer inside, then the backward one
+
+  const KerasNode* by_container(std::string_view container) const;
+  const KerasNode* by_name(std::string_view name) const;
+
+  // What the configuration says, where it says something of that kind.
+  std::optional<bool> flag(std::string_view field) const;
+  std::optional<double> number(std::string_view field) const;
+  std::string text(std::string_view field) const;  ///< of an activation its name; "" for none
+  std::vector<std::int64_t> integers(std::string_view field) const;
+};
+
+class KerasConfig {
+ public:
+  /// nullopt where the file says nothing, or nothing that is JSON.
+  static std::optional<KerasConfig> read(const Checkpoint& checkpoint);
+
+  const KerasNode& root() const { return root_; }
+
+ private:
+  explicit KerasConfig(JsonDocument document);
+
+  JsonDocument document_;
+  KerasNode root_;
+};
+
+/// "conv2d_transpose" of "Conv2DTranspose", as Keras makes names of classes.
+std::string keras_snake_case(std::string_view name);
+
+}  // namespace ckpt::detail
