@@ -10,6 +10,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/io/distinct.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/tensor_row.h"
 #include "libckpt/transform/entry_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -84,6 +85,15 @@ class TreeLook {
     }
     known_.emplace(value.identity(), sum);
     return sum;
+  }
+
+  /// What look() would add for items of the dict that gave `sum`.
+  static void add_row(const detail::TensorRow& row, Unfolded& sum) {
+    const std::uint64_t count = row.tensors.size();
+    sum.values = add(sum.values, count);
+    sum.weight = add(sum.weight, count);
+    sum.tensors = add(sum.tensors, count);
+    for (const detail::RowTensor& tensor : row.tensors) sum.names = add(sum.names, kStep + tensor.name.size());
   }
 
   /// In the order of the tree, each once.
@@ -300,8 +310,13 @@ HintedError Budget::logical_refusal(const std::string& name, std::uint64_t bytes
 }
 
 Value within_budget(const Value& root, const ByteSource& file, Budget& budget) {
+  return detail::within_budget(root, {}, file, budget);
+}
+
+Value detail::within_budget(const Value& root, const TensorRow& row, const ByteSource& file, Budget& budget) {
   TreeLook tree;
   Unfolded all = tree.look(root);
+  TreeLook::add_row(row, all);
   budget.take_values(all.weight);
   budget.take_tensors(all.tensors);
   budget.take_names(all.names);

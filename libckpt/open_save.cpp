@@ -15,6 +15,7 @@
 #include "libckpt/hint.h"
 #include "libckpt/io/file_source.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/tensor_row.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -99,6 +100,12 @@ Hint advice_for(const std::vector<Obstacle>& obstacles) {
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   Checkpoint checkpoint = detail::read_checkpoint(path, options);
   core::with_context(path.string(), [&] { detail::refuse_delta(checkpoint); });
+  return checkpoint;
+}
+
+Checkpoint detail::open_row(const std::filesystem::path& path, const OpenOptions& options, TensorRow& row) {
+  Checkpoint checkpoint = read_checkpoint(path, options, &row);
+  core::with_context(path.string(), [&] { refuse_delta(checkpoint); });
   return checkpoint;
 }
 

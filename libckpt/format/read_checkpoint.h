@@ -9,7 +9,9 @@
 
 namespace ckpt::detail {
 
-/// Errors: as open().
-Checkpoint read_checkpoint(const std::filesystem::path& path, const OpenOptions& options);
+struct TensorRow;
+
+/// With `row` as open_row() says. Errors: as open().
+Checkpoint read_checkpoint(const std::filesystem::path& path, const OpenOptions& options, TensorRow* row = nullptr);
 
 }  // namespace ckpt::detail

@@ -85,6 +85,29 @@ TEST(Ls, JsonIsExact) {
   EXPECT_EQ(first_file(json).at("values").items()[0].at("value").as_integer(), 3);
 }
 
+// Where all of a flat file is listed, its index alone says it; with --top the tree does.
+TEST(Ls, AFlatFileIsListedAsItsTreeIs) {
+  TempDir dir;
+  auto weight = std::make_shared<ckpt::Entry>(tensor({2, 3}, "cuda:1").as_entry());
+  auto tied = std::make_shared<ckpt::Entry>(*weight);
+  tied->parameter = tied->requires_grad = true;
+  const Value flat = dict({{"odd \"name\"\n", Value::tensor(weight)},
+                           {"epoch", Value::integer(3)},
+                           {"tied", Value::tensor(tied)},
+                           {"scalar", tensor({})},
+                           {"none", dict({})}});
+  const Value only = dict({{"a", tensor({2})}});
+  const Value nested = dict({{"model", flat}, {"a", tensor({2})}});
+  for (const Value& root : {flat, only, nested, dict({}), dict({{"epoch", Value::integer(3)}})}) {
+    write_checkpoint(dir.path() / "net.ckpt", root);
+    const std::string all = expect_done(dir, {"ls", "--json", "net.ckpt"}).out;
+    EXPECT_EQ(all, expect_done(dir, {"ls", "--json", "--top", "100", "net.ckpt"}).out);
+    EXPECT_EQ(JsonDocument::parse(all).root().at("tensors").items().size(), names_in(dir.path() / "net.ckpt").size());
+    EXPECT_EQ(expect_done(dir, {"ls", "--jsonl", "net.ckpt"}).out,
+              expect_done(dir, {"ls", "--jsonl", "--top", "100", "net.ckpt"}).out);
+  }
+}
+
 TEST(Ls, ListsOneDictOfAFile) {
   TempDir dir;
   write_checkpoint(dir.path() / "best.pth", training());

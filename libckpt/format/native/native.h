@@ -7,10 +7,14 @@
 
 namespace ckpt::detail {
 
+struct TensorRow;
+
 extern const Format kNative;
 
 bool detect_native(const Input& input);
 Checkpoint read_native(const Input& input, const OpenOptions& options);
+/// For open_row().
+Checkpoint read_native_row(const Input& input, const OpenOptions& options, TensorRow& row);
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
 std::optional<FileEdit> edit_native(const Checkpoint& checkpoint, const SaveOptions& options);
 /// verify_native() without the helper program: hashes, stamps, padding and parity data.

@@ -4,12 +4,15 @@
 // limits);
 
 #include <memory>
+#include <optional>
 
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/layout.h"
 #include "libckpt/hint.h"
 
 namespace ckpt::detail {
+
+struct TensorRow;
 
 struct OpenedNative {
   NativeHeader header;
@@ -51,5 +54,9 @@ Hint stale_hint();
 /// The tree with lazy tensors (read.cpp), after every check that reading makes of the index. Errors: Error(corrupt |
 /// refused) for an index that contradicts itself or breaks a limit.
 Value build_tree(const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options);
+
+/// The tree without its tensors, which go into `row` (row.cpp); nullopt and an empty row where one of them is no
+/// RowTensor, and where build_tree() would fail.
+std::optional<Value> build_row(const OpenedNative& file, const Limits& limits, TensorRow& row);
 
 }  // namespace ckpt::detail

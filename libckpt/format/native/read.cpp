@@ -125,7 +125,11 @@ bool detect_native(const Input& input) {
   return core::as_text(input.head).starts_with(kNativeMagic) || find_head_damage(input) != HeadDamage::none;
 }
 
-Checkpoint read_native(const Input& input, const OpenOptions& options) {
+namespace {
+
+using TreeBuilder = std::function<Value(const std::shared_ptr<const OpenedNative>& file)>;
+
+Checkpoint read_by(const TreeBuilder& build, const Input& input, const OpenOptions& options) {
   std::shared_ptr<const OpenedNative> file = open_native(input, options.limits);
   Checkpoint checkpoint;
   checkpoint.metadata = file->index.metadata;
@@ -137,11 +141,25 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   // The stamps of large files take about as long as the tree. That is the first step, which runs on this thread: the
   // heap of another one grows by a page at a time, with a system call for each.
   const std::array<std::function<void()>, 2> steps = {
-      [&] { checkpoint.root = build_tree(file, options); },
+      [&] { checkpoint.root = build(file); },
       [&] { require_fresh(*file); },
   };
   parallel_for(steps.size(), thread_count(options.threads), [&](std::size_t i) { steps[i](); });
   return checkpoint;
+}
+
+}  // namespace
+
+Checkpoint read_native(const Input& input, const OpenOptions& options) {
+  return read_by([&](const auto& file) { return build_tree(file, options); }, input, options);
+}
+
+Checkpoint read_native_row(const Input& input, const OpenOptions& options, TensorRow& row) {
+  auto build = [&](const std::shared_ptr<const OpenedNative>& file) {
+    std::optional<Value> rest = build_row(*file, options.limits, row);
+    return rest ? std::move(*rest) : build_tree(file, options);
+  };
+  return read_by(build, input, options);
 }
 
 }  // namespace ckpt::detail

@@ -9,6 +9,7 @@
 
 #include "libckpt/entry.h"
 #include "libckpt/format/native/layout.h"
+#include "libckpt/io/byte_cursor.h"
 
 namespace ckpt::detail {
 
@@ -26,8 +27,12 @@ core::ByteVector encode_tree(const Value& root, const RecordLookup& lookup, std:
 /// Makes the sources of a tensor: fills in bytes and view from the record. REQUIRES of the callee: checks both.
 using EntryCompleter = std::function<void(const EntryRecord& record, Entry& entry)>;
 
-/// Errors: Error(corrupt) for bytes that are no tree; Error(refused) past a limit; Error(unsupported) for an unknown
-/// kind of value.
-Value decode_tree(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits);
+/// Takes an item of the top dict for itself, or leaves `in` where it is.
+using ItemTaker = std::function<bool(ByteCursor& in)>;
+
+/// `take_item`, where it is given, is asked for every item of the top dict. Errors: Error(corrupt) for bytes that are
+/// no tree; Error(refused) past a limit; Error(unsupported) for an unknown kind of value.
+Value decode_tree(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits,
+                  const ItemTaker& take_item = {});
 
 }  // namespace ckpt::detail

@@ -23,10 +23,11 @@ constexpr std::uint64_t kBytesOfTensor = 48;  ///< that one with its name takes 
 
 class Decoder {
  public:
-  Decoder(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits)
+  Decoder(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits, const ItemTaker& take_item)
       : in_(bytes, "the tree of the index"),
         complete_(complete),
         limits_(limits),
+        take_item_(take_item),
         entries_(bytes.size() / kBytesOfTensor * (sizeof(Entry) + 32)) {}
 
   Value run() {
@@ -151,6 +152,21 @@ class Decoder {
     return items;
   }
 
+  /// Those that nobody else takes.
+  Items take_other_items() {
+    std::uint64_t count = take_length(in_);
+    Items items;
+    while (count-- > 0) {
+      if (take_item_(in_)) {
+        add_weight(2);
+        continue;
+      }
+      Value key = take();
+      items.emplace_back(std::move(key), take());
+    }
+    return items;
+  }
+
   void require_name(const std::pair<Value, Value>& item) const {
     if (!item.first.is(Value::Kind::text) || !item.second.is(Value::Kind::tensor)) return;
     if (item.first.as_text().size() <= limits_.max_name) return;
@@ -170,7 +186,8 @@ class Decoder {
     }
     auto flags = in_.take<std::uint8_t>();
     if ((flags & ~(kDictAttributes | kDictArgs)) != 0) throw_damaged_tree("a dict has unknown flags");
-    dict.items = take_items();
+    const bool leaves_items = take_item_ && depth_ == 1 && limits_.max_depth > 1;
+    dict.items = leaves_items ? take_other_items() : take_items();
     if ((flags & kDictAttributes) != 0) dict.attributes = take();
     if ((flags & kDictArgs) != 0) dict.constructor_args = take();
     return Value::dict(std::move(dict));
@@ -263,6 +280,7 @@ class Decoder {
   ByteCursor in_;
   const EntryCompleter& complete_;
   const Limits& limits_;
+  const ItemTaker& take_item_;
   ObjectArena entries_;
   std::vector<Shared> shared_;
   std::uint64_t depth_ = 0;
@@ -272,8 +290,8 @@ class Decoder {
 
 }  // namespace
 
-Value decode_tree(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits) {
-  return Decoder(bytes, complete, limits).run();
+Value decode_tree(core::Bytes bytes, const EntryCompleter& complete, const Limits& limits, const ItemTaker& take_item) {
+  return Decoder(bytes, complete, limits, take_item).run();
 }
 
 }  // namespace ckpt::detail

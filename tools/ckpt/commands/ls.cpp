@@ -17,6 +17,7 @@
 #include "tools/ckpt/output/folded_names.h"
 #include "tools/ckpt/output/listing.h"
 #include "tools/ckpt/output/order.h"
+#include "tools/ckpt/output/row_listing.h"
 
 namespace cli {
 namespace {
@@ -32,14 +33,22 @@ struct Options : ReadOptions {
   bool chunks = false;
   std::uint64_t top = 0;
   ckpt::Selection selection;
+
+  /// The whole list as it is in the file, for which no tree is needed.
+  bool wants_row() const {
+    return json && !chunks && order == Order::file && !reverse && top == 0 && selection.empty();
+  }
 };
 
 struct Listed {
   ckpt::Checkpoint checkpoint;
   Listing listing;
-  std::vector<std::size_t> shown;           ///< tensors in the order to show
+  ckpt::detail::TensorRow row = {};         ///< of a file that gave one, whose listing has no tensors
+  std::vector<std::size_t> shown;           ///< tensors in the order to show; of a row all
   FoldedNames folds = {};                   ///< empty: each is shown
   std::optional<ckpt::Spread> spread = {};  ///< where the pieces are asked for
+
+  bool is_row() const { return !row.tensors.empty(); }
 };
 
 /// The tensors that were asked for, in the order that was asked for.
@@ -129,11 +138,12 @@ class Document {
   void add(const Address& address, const Listed& listed, const ckpt::Report& report) {
     add_file(address, listed, report);
     if (one_file_) print_files();  // so that a long list needs no buffer of its size
-    const TensorLines lines(listed.listing, address.shown(), listed.spread ? &*listed.spread : nullptr);
-    for (std::size_t i : listed.shown) {
-      if (std::exchange(tensor_came_, true)) tensors_ += ',';
-      lines.append(tensors_, i);
-      if (one_file_ && tensors_.size() >= kPiece) print_tensors();
+    if (listed.is_row()) {
+      const RowLines lines(listed.listing, listed.row, address.shown());
+      for (std::size_t i = 0; i < listed.row.tensors.size(); ++i) add_line(lines, i);
+    } else {
+      const TensorLines lines(listed.listing, address.shown(), listed.spread ? &*listed.spread : nullptr);
+      for (std::size_t i : listed.shown) add_line(lines, i);
     }
   }
   void finish() {
@@ -159,6 +169,13 @@ class Document {
     files_.end_array();
     files_.end_object();
   }
+  template <class Lines>
+  void add_line(const Lines& lines, std::size_t index) {
+    if (std::exchange(tensor_came_, true)) tensors_ += ',';
+    lines.append(tensors_, index);
+    if (one_file_ && tensors_.size() >= kPiece) print_tensors();
+  }
+
   void print_files() {
     files_.end_array().key("tensors");
     out_.print(files_.take());
@@ -188,14 +205,27 @@ void print_file(Context& context, const Options& options, const Address& address
   print_summary(out, address, listed);
 }
 
+/// Opens the file and lists what lies at the address.
+void open_listed(const Options& options, const Address& address, ckpt::Report& report, Listed& listed) {
+  if (options.wants_row() && address.at.empty()) {
+    listed.checkpoint = ckpt::detail::open_row(address.path, options.look(report), listed.row);
+    if (listed.is_row()) {
+      listed.listing = list_row(listed.checkpoint.root, listed.row);
+      return;
+    }
+  } else {
+    listed.checkpoint = ckpt::open(address.path, options.look(report));
+  }
+  core::with_context(address.path.string(),
+                     [&] { listed.listing = make_listing(ckpt::value_at(listed.checkpoint.root, address.at)); });
+}
+
 int list_file(Context& context, const Options& options, const std::string& file, Document* document) {
   Address address = parse_address(file);
   ckpt::Report report;
   auto listed = std::make_shared<Listed>();
   context.kept = listed;
-  listed->checkpoint = ckpt::open(address.path, options.look(report));
-  core::with_context(address.path.string(),
-                     [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
+  open_listed(options, address, report, *listed);
   if (options.chunks) listed->spread = ckpt::spread_of(listed->checkpoint);
   if (options.chunks && !listed->spread) {
     throw core::Error(core::ErrorCode::usage, "is a " + format_title(listed->checkpoint) +
