@@ -2,8 +2,7 @@
 // What the rules that gave a checkpoint its names say of them beside names (RulePack::note): kept in the file, so that
 // whoever loads the weights later still hears of it. In the file-level metadata, and in the _metadata of a state dict,
 // which PyTorch's files keep.
-// Never throws but for memory. Thread safety: pure. Use: checkpoint = ckpt::with_origin(checkpoint, "by the rules
-// keras-resnet50: outputs ...");
+// Never throws but for memory. Thread safety: pure. Use: ckpt::Checkpoint kept = ckpt::with_origin(checkpoint, "...");
 
 #include <string>
 #include <string_view>

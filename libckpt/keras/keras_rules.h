@@ -2,7 +2,7 @@
 // Rules for a Keras model of anybody's, by the kinds of its layers: Dense is Linear, Conv2D is Conv2d, LSTM is LSTM
 // with its gates where torch has them. Names are those that the layers have in Keras; what the file says of them
 // (config.json of .keras, model_config of .h5) counts before what names and shapes say. Thread safety: pure. Use:
-// ckpt::Checkpoint torch = ckpt::from_keras(keras, ckpt::keras_rules(keras));
+// ckpt::Checkpoint torch = ckpt::from_keras(checkpoint, ckpt::keras_rules(checkpoint));
 
 #include <string>
 #include <vector>

@@ -24,8 +24,9 @@ struct InitOptions {
   std::shared_ptr<Store> store = {};  ///< in the place of init_method; needs rank and world_size
 };
 
-/// Joins the other processes. The backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://` reads what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for
-/// what is missing, for a port in use, a rank 0 that does not answer, processes that do not come, a second call.
+/// Joins the other processes. The backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://` reads
+/// what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for what is missing, for a port in use, a rank
+/// 0 that does not answer, processes that do not come, a second call.
 void init_process_group(const InitOptions& options = {});
 /// Leaves; other ranks that wait for this one are told so. Error(assertion) without a group.
 void destroy_process_group();

@@ -1,13 +1,22 @@
 #include "tests/support/golden.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <map>
 
 namespace test {
 namespace {
 constexpr int kMaxPrinted = 20;
+
+void list(const char* outcome, const std::string& id) {
+  static const char* const named = std::getenv("CKPT_GOLDEN_LIST");
+  if (named == nullptr || *named == '\0') return;
+  static std::ofstream file(named, std::ios::app);
+  file << outcome << '\t' << id << '\n';
 }
+
+}  // namespace
 
 std::filesystem::path golden_dir() {
   const char* named = std::getenv("CKPT_GOLDEN_DIR");
@@ -20,7 +29,13 @@ std::optional<std::filesystem::path> golden_file(const std::string& relative) {
   return path;
 }
 
+void GoldenRun::pass(const std::string& id) {
+  ++passed_;
+  list("passed", id);
+}
+
 void GoldenRun::fail(const std::string& id, const std::string& why) {
+  list("failed", id);
   if (++failed_ <= kMaxPrinted) std::cout << "FAIL " << name_ << "/" << id << ": " << why << '\n';
 }
 
@@ -30,7 +45,7 @@ void GoldenRun::skip(const std::string& id, const std::string& why) {
 
 void GoldenRun::check(const std::string& id, bool ok, const std::string& why) {
   if (ok) {
-    pass();
+    pass(id);
   } else {
     fail(id, why);
   }

@@ -107,7 +107,7 @@ int main() {
       std::optional<MapFile> map = test::read_map(entry.path());
       if (!map) return run.skip(name, "map_files.cpp does not name it, or its model is not here");
       check(*map);
-      run.pass();
+      run.pass(name);
     });
   }
   return run.finish() == 0 ? 0 : 1;

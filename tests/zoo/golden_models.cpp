@@ -240,7 +240,7 @@ void check_model(const Settings& settings, Json golden, test::GoldenRun& run) {
   auto check = [&](const char* what, const std::function<void()>& body) {
     test::guarded(run, name + "/" + what, [&] {
       body();
-      run.pass();
+      run.pass(name + "/" + what);
     });
     test::set_golden_devices(0);
   };

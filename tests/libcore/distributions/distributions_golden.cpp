@@ -255,7 +255,7 @@ void run_gradient(const std::string& id, Json json, const test::GoldenArrays& ar
     text << "at alpha " << alpha[i] << ", total " << total[i] << ", x " << x[i] << ": " << got << ", not " << wanted[i];
     return run.fail(id, text.str());
   }
-  run.pass();
+  run.pass(id);
 }
 
 }  // namespace

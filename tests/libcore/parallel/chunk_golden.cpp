@@ -150,7 +150,7 @@ void run_scatter(Json json, test::GoldenRun& run) {
               same(shards[i].children[1].second, tree_of(wanted_kwargs.at(i)));
     if (!ok) return run.fail(id, "shard " + std::to_string(i) + " differs");
   }
-  run.pass();
+  run.pass(id);
 }
 
 void run_gather(Json json, test::GoldenRun& run) {

@@ -293,7 +293,7 @@ void add_convert(CommandSpec app, Command& chosen) {
       "run/step-100 whole.h5 --virtual  # a view of native parts, for h5py\n  ckpt "
       "convert vgg16.weights.h5 "
       "vgg16.pth --rules keras:vgg16  # as torchvision names it\n  ckpt convert mine.weights.h5 mine.pth --rules "
-      "keras  # any model, by the kinds of its layers",
+      "keras  # any model, by its layers",
       "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "
       "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, Gemma 2, GPT-2, "
       "GPT-NeoX, BERT, RoBERTa, DistilBERT) becomes the GGUF file that llama.cpp's converter writes; a GGUF file of "
