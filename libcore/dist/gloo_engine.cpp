@@ -3,6 +3,7 @@
 // Gloo's thread), so tags hold what is sent, and lengths that differ never meet; a peer that is gone raises SIGPIPE in
 // Gloo's threads, so these have it blocked.
 #include "libcore/dist/engine.h"
+#include "libcore/dist/mpi_library.h"
 
 #ifdef CORE_WITH_GLOO
 #include <gloo/allgather.h>
@@ -100,6 +101,7 @@ class GlooEngine final : public Engine {
     }
   }
   std::string name() const override { return "gloo"; }
+  void note_failure() override { give_up_mpi(); }  // by which they may have met
 
   void all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) override {
     gloo::AllreduceOptions options(context_);

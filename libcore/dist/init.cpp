@@ -166,9 +166,13 @@ Meeting meet_by_mpi(const InitOptions& options) {
   return meeting;
 }
 
+bool meets_by_mpi(const InitOptions& options) {
+  return world().is_mpi || options.init_method.starts_with("mpi://");
+}
+
 Meeting meet(const InitOptions& options) {
   const std::string& method = options.init_method;
-  if (world().is_mpi || method.starts_with("mpi://")) return meet_by_mpi(options);
+  if (meets_by_mpi(options)) return meet_by_mpi(options);
   if (options.store) {
     if (!options.rank || !options.world_size) fail_value("rank and world_size must be given with a store");
     Meeting meeting = checked({}, *options.rank, *options.world_size);
@@ -295,7 +299,7 @@ void init_process_group(const InitOptions& options) {
     all.watch->set_tick(look_after_all);
   }
   // Ranks that wait for one which ends without destroy_process_group must not wait for it in MPI, nor it for them.
-  if (all.is_mpi) {
+  if (meets_by_mpi(options)) {
     before_mpi_ends([] {
       if (!world().watch) return;
       if (world().watch->has_lost_any()) give_up_mpi();
@@ -387,7 +391,7 @@ void report_failure(const std::string& text) {
   const World& all = world();
   const bool is_first = !all.watch || !all.watch->event_of(all.group ? all.group->ranks() : std::vector<int>());
   if (all.watch && is_first) all.watch->say_failed(text);
-  if (all.is_mpi) give_up_mpi();
+  give_up_mpi();
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path != nullptr && *path != '\0') write_error_file(path, text);
 }

@@ -1,6 +1,7 @@
 #include "libcore/dist/mpi_library.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -50,12 +51,11 @@ std::vector<std::string> candidates() {
     files.push_back(fs::canonical(info.dli_fname, failed));
   }
   for (const fs::path& file : files) {
-    fs::path folder = file.parent_path();
-    list.push_back((folder / kFile).string());
-    for (int up = 0; up < 2 && folder.has_parent_path(); ++up) {
-      folder = folder.parent_path();
-      list.push_back((folder / "lib" / kFile).string());
-      list.push_back((folder / CKPT_LIBRARY_FOLDER / "ckpt" / kFile).string());
+    if (!file.has_parent_path()) continue;
+    const fs::path folder = file.parent_path();
+    for (const fs::path& each :
+         {folder, folder / "ckpt", folder.parent_path() / "lib", folder.parent_path() / CKPT_LIBRARY_FOLDER / "ckpt"}) {
+      list.push_back((each / kFile).string());
     }
   }
   list.push_back(std::string(CKPT_PLUGINS_INSTALLED) + "/" + kFile);
@@ -98,6 +98,7 @@ const MpiPlugin* opened() {
 struct Mpi {
   std::mutex mutex;
   bool has_started = false;
+  pid_t process = 0;  // that began it
   MpiFacts facts;
   Milliseconds timeout{};
   std::atomic<bool> was_given_up = false;
@@ -110,6 +111,7 @@ Mpi& mpi() {
 
 /// MPI's end waits for the other processes: not when one of them may be waiting for this one, and not for ever.
 void end_mpi() {
+  if (mpi().process != ::getpid()) return;  // a child has neither MPI nor connections of its own
   if (mpi().before_end) mpi().before_end();
   if (mpi().was_given_up) return;
   std::thread([timeout = mpi().timeout] {
@@ -179,6 +181,7 @@ const MpiFacts& start_mpi(Milliseconds timeout) {
       if (!plugin.start(&all.facts, error)) throw Error(ErrorCode::runtime, error);
     });
     all.has_started = true;
+    all.process = ::getpid();
     std::atexit(end_mpi);
   }
   all.timeout = timeout;

@@ -115,6 +115,10 @@ struct ProcessGroup::Shared {
   std::exception_ptr explained(const Job& job, const std::string& reason) const;
   std::exception_ptr by_event(const Job& job) const;
   std::exception_ptr by_mismatch(const Job& job) const;
+  std::exception_ptr by_destruction(const Job& job) const {
+    return std::make_exception_ptr(
+        Error(ErrorCode::runtime, title(job) + ": the group was destroyed after an error before it had ended"));
+  }
   std::string absent_ranks(const Job& job) const;
   void look_after(const std::shared_ptr<Job>& job);
 };
@@ -204,12 +208,16 @@ ProcessGroup::Parts ProcessGroup::parts_of(const Parts& all) {
 
 ProcessGroup::~ProcessGroup() {
   bool is_broken = false;
+  std::vector<std::shared_ptr<Job>> left;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stops = true;
     is_broken = !shared_->broken_by.empty();
+    if (is_broken) left = shared_->under_way;
     shared_->changed.notify_all();
   }
+  // What nobody will come to any more would be waited for until its time-out.
+  for (const std::shared_ptr<Job>& job : left) shared_->end(job, shared_->by_destruction(*job));
   for (std::thread& thread : threads_) {
     // A thread that waits in the engine for a rank that will not come keeps what it needs.
     if (is_broken && !shared_->parts.engine->may_keep_memory()) {

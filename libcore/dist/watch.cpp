@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxMessage = std::size_t{64} << 10;
 constexpr int kTickMilliseconds = 100;
 constexpr std::size_t kPositionsKept = 4096;
+constexpr char kEndedInOrder[] = "ended";
 
 std::string host_name() {
   char name[256] = "";
@@ -154,6 +155,7 @@ Watch::~Watch() {
 }
 
 void Watch::vanish() {
+  send({.kind = Message::Kind::gone, .rank = options_.rank, .text = kEndedInOrder});
   const std::lock_guard lock(sending_);
   for (const auto& peer : peers_) {
     if (peer->socket.is_open()) ::shutdown(peer->socket.fd(), SHUT_RDWR);
@@ -207,7 +209,9 @@ std::optional<Watch::Event> Watch::event_of(std::span<const int> ranks) const {
 
 bool Watch::has_lost_any() const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(events_.begin(), events_.end(), [](const Event& e) { return e.kind != Event::Kind::left; });
+  return std::any_of(events_.begin(), events_.end(), [](const Event& e) {
+    return e.kind == Event::Kind::failed || (e.kind == Event::Kind::gone && e.text != kEndedInOrder);
+  });
 }
 
 std::vector<Watch::Position> Watch::positions(const std::string& group, std::uint64_t sequence) const {
@@ -309,7 +313,7 @@ void Watch::obey(const Message& message) {
     case Message::Kind::goodbye:
       return add_event({Event::Kind::left, message.rank});
     case Message::Kind::gone:
-      return add_event({Event::Kind::gone, message.rank});
+      return add_event({Event::Kind::gone, message.rank, message.text});
     case Message::Kind::position: {
       const std::lock_guard lock(mutex_);
       if (positions_.size() >= kPositionsKept) positions_.erase(positions_.begin());

@@ -35,7 +35,7 @@ class Watch {
     enum class Kind { gone, left, failed };
     Kind kind = Kind::gone;
     int rank = 0;
-    std::string text = {};  ///< of `failed`
+    std::string text = {};  ///< of `failed`; of `gone`: empty unless the program ended in order
     std::chrono::steady_clock::time_point when = {};
   };
   /// What a rank says it waits in.
@@ -52,14 +52,14 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Cuts the connections, as the end of this process would: the others take it for gone.
+  /// The program ends in order, though not by a goodbye: the others take it for gone, but not for lost.
   void vanish();
   /// Tells all others why this process ends. Only the first call counts.
   void say_failed(const std::string& text);
   void say_position(const std::string& group, std::uint64_t sequence, const std::string& fingerprint);
   /// The first event of one of these ranks; of `failed` before the others.
   std::optional<Event> event_of(std::span<const int> ranks) const;
-  /// Whether any rank ended without a goodbye, or failed.
+  /// Whether any rank failed, or ended neither with a goodbye nor in order.
   bool has_lost_any() const;
   /// What others have said of their place in the same step of the same group.
   std::vector<Position> positions(const std::string& group, std::uint64_t sequence) const;

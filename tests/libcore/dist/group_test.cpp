@@ -1,6 +1,8 @@
 // Process groups in real processes: this program starts itself as the ranks.
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <limits>
 #include <regex>
@@ -178,6 +180,35 @@ void make_groups() {
   }
 }
 
+/// A message does not fit, and another one never comes; then the group is left.
+void leave_after_an_error() {
+  if (dist::get_rank() == 1) {
+    dist::send(core::zeros({20}), 0, {.tag = 5});
+    std::this_thread::sleep_for(seconds(6));
+    return;
+  }
+  const dist::Work never = dist::irecv(core::zeros({10}), 1, {.tag = 9});
+  try {
+    dist::recv(core::zeros({10}), 1, {.tag = 5});
+  } catch (const core::Error& error) {
+    test::say(error.what());
+  }
+  const double begun = now();
+  dist::destroy_process_group();
+  test::say(now() - begun < 3 ? " left" : " left late");
+}
+
+/// Ends a child of its own, as programs do that fork.
+void fork_a_child() {
+  const pid_t child = ::fork();
+  if (child == 0) std::exit(0);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  if (status != 0) throw std::runtime_error("child");
+  std::this_thread::sleep_for(milliseconds(500));
+  dist::barrier();
+}
+
 int run_rank(const std::string& role) {
   return dist::run_main([&] {
     if (role == "late") {
@@ -191,12 +222,15 @@ int run_rank(const std::string& role) {
       }
     }
     const bool is_brief = role == "hang" || role == "cut";
-    dist::init_process_group({.backend = test::default_backend(), .timeout = milliseconds(is_brief ? 1500 : 10'000)});
+    const bool meets_by_mpi = role == "meets";
+    dist::init_process_group({.backend = meets_by_mpi ? "gloo" : test::default_backend(),
+                              .init_method = meets_by_mpi ? "mpi://" : "env://",
+                              .timeout = milliseconds(is_brief ? 1500 : 10'000)});
     try {
       if (role == "collectives") all_collectives();
       if (role == "cut") sum_until([] {});  // two_machines.sh
       if (role == "killed") sum_until([] { ::raise(SIGKILL); });
-      if (role == "exits") sum_until([] { std::exit(0); });
+      if (role == "exits" || meets_by_mpi) sum_until([] { std::exit(0); });
       if (role == "leaves") sum_until([] { dist::destroy_process_group(), std::exit(0); });
       if (role == "hang") sum_until([] { std::this_thread::sleep_for(seconds(6)), std::exit(0); });
       if (role == "throws") sum_until([] { throw core::Error(core::ErrorCode::value, "bad batch"); });
@@ -205,6 +239,13 @@ int run_rank(const std::string& role) {
       if (role == "messages") exchange_messages();
       if (role == "words") say_words();
       if (role == "groups") make_groups();
+      if (role == "broken") leave_after_an_error();
+      if (role == "forks") fork_a_child();
+      if (role == "ends") {  // without destroy_process_group, and not all at once
+        all_collectives();
+        std::this_thread::sleep_for(milliseconds(500 * dist::get_rank()));
+        std::exit(0);
+      }
       if (role == "exit_beside") sum_until([] { std::exit(7); });
     } catch (const std::exception& error) {
       test::say("time " + std::to_string(now()));
@@ -369,6 +410,31 @@ TEST(Mpi, SaysOfListsThatDoNotFitWhatPyTorchDoes) {
             "ProcessGroupMPI::broadcast: invalid root rank: 5\n"
             "tag 1073741824 is larger than the backend mpi allows: 1073741823\n"
             "done\n");
+}
+
+TEST(Mpi, IsLeftAtOnceAfterAnError) {
+  std::string missing;
+  if (!test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  const test::Ending ending = test::run_ranks({.role = "broken", .size = 2, .backend = "mpi"})[0];
+  EXPECT_THAT(told(ending).text, MatchesRegex(".*message truncated.* leftdone")) << ending.errors;
+}
+
+TEST(Mpi, IsNotEndedByAChildOfTheProcess) {
+  std::string missing;
+  if (!test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  for (const test::Ending& ending : test::run_ranks({.role = "forks", .size = 2, .backend = "mpi"})) {
+    EXPECT_EQ(told(ending).text, "done");
+    EXPECT_THAT(ending.errors, testing::Not(HasSubstr("MPI has not come to its end")));
+  }
+}
+
+TEST(Mpi, WhereGlooMeetsByItNamesARankThatExits) {
+  std::string missing;
+  if (!test::has_backend("gloo", &missing) || !test::has_backend("mpi", &missing)) GTEST_SKIP() << missing;
+  const std::vector<test::Ending> endings =
+      test::run_ranks({.role = "meets", .size = 2, .limit = seconds(40), .backend = "mpi"});
+  EXPECT_THAT(told(endings[0]).text, MatchesRegex("rank 0 of 2: all_reduce number .* is gone")) << endings[0].errors;
+  EXPECT_LT(told(endings[0]).time - told(endings[1]).time, 3);
 }
 
 TEST(Mpi, DoesNotWaitForEverForARankThatNeverBegins) {

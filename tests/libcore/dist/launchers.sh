@@ -113,12 +113,15 @@ run() {
   echo $status
 }
 
-# try NAME: three ranks, then a killed one.
+# try NAME: three ranks, then some that end without a goodbye, then a killed one.
 try() {
   local status start seconds
   status=$(run collectives)
   [ "$status" -eq 0 ] || { echo "three ranks: exit status $status"; tail -n 20 "$scratch/said"; exit 1; }
   echo "$1: three ranks compute together"
+
+  status=$(run ends)
+  [ "$status" -eq 0 ] || { echo "ranks that exit one by one: exit status $status"; tail -n 20 "$scratch/said"; exit 1; }
 
   start=$SECONDS
   status=$(run killed)
