@@ -169,10 +169,7 @@ class NativeLayout final : public Layout {
     return bytes + text.size();
   }
 
-  bool knows(std::string_view name) const override {
-    bool part = name.starts_with("part-") && name.ends_with(".ckpt");
-    return part || name == detail::kPartsIndex || (name.starts_with('.') && detail::is_dcp_file(name));
-  }
+  bool knows(std::string_view name) const override { return detail::is_file_of_parts(name); }
 
  private:
   static detail::IndexedItem indexed(const PlannedItem& planned) {

@@ -100,8 +100,20 @@ TEST_F(RankLayouts, AFolderIsReplacedAsAWholeAndOnlyWhenAskedFor) {
   EXPECT_THAT(files("net.parts"), testing::SizeIs(4));
 }
 
+TEST_F(RankLayouts, ACheckpointOfAnotherNameInTheFolderIsNotRemoved) {
+  ASSERT_EQ(run({"convert", "net.pth", "net.parts", "--ranks", "2"}).code, 0);
+  for (const char* name : {"part-best.ckpt", "part-1.ckpt", "part-.ckpt"}) {
+    write_file(dir_.path() / "net.parts" / name, "mine");
+    expect_refused({"convert", "net.pth", "net.parts", "--ranks", "1", "-f"}, name);
+    EXPECT_TRUE(fs::remove(dir_.path() / "net.parts" / name));
+  }
+  EXPECT_EQ(run({"convert", "net.pth", "net.parts", "--ranks", "1", "-f"}).code, 0);
+  EXPECT_THAT(files("net.parts"), testing::SizeIs(2));
+}
+
 TEST_F(RankLayouts, WhatDoesNotFitTogetherIsRefused) {
   expect_refused({"convert", "net.pth", "x.pth", "--ranks", "2"}, "OUT.parts");
+  expect_refused({"reshard", "net.pth", "-o", "x.safetensors", "--ranks", "2"}, "where a folder is written");
   EXPECT_THAT(list_folder(dir_.path()), testing::SizeIs(1));
   ASSERT_EQ(run({"convert", "net.pth", "net.parts"}).code, 0);  // one part
   expect_refused({"strip-prefix", "--in-place", "--prefix", "model.", "net.parts"}, "not edited in place");

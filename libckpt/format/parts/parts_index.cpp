@@ -167,4 +167,13 @@ std::string native_part_name(std::uint64_t rank) {
   return "part-" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits + ".ckpt";
 }
 
+bool is_file_of_parts(std::string_view name) {
+  constexpr std::string_view kBegin = "part-";
+  constexpr std::string_view kEnd = ".ckpt";
+  if (name == kPartsIndex || (name.starts_with('.') && is_dcp_file(name))) return true;
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() < kBegin.size() + 5 + kEnd.size()) return false;
+  const std::string_view digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+  return digits.find_first_not_of("0123456789") == digits.npos;
+}
+
 }  // namespace ckpt::detail

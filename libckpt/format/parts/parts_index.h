@@ -47,5 +47,8 @@ PartsIndex read_parts_index(const ByteSource& file, const OpenOptions& options);
 
 /// "part-00003.ckpt", of rank 3.
 std::string native_part_name(std::uint64_t rank);
+/// Whether a save may remove it with the folder that it replaces: the index, parts of ranks, and what killed or undone
+/// edits of them left. Other names, also of `.ckpt` files, are somebody's own.
+bool is_file_of_parts(std::string_view name);
 
 }  // namespace ckpt::detail

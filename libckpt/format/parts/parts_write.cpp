@@ -8,6 +8,7 @@
 #include "libckpt/format/parts/parts_index.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/atomic_folder.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -15,10 +16,6 @@ namespace ckpt::detail {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_file_of_parts(std::string_view name) {
-  return name == kPartsIndex || (name.starts_with("part-") && name.ends_with(".ckpt"));
-}
 
 /// What one rank owns, under the names of its items. No rank has two pieces of one tensor.
 Checkpoint part_of(const std::vector<FlatItem>& flat, const RankLayout& layout, std::uint64_t rank) {
@@ -61,6 +58,11 @@ IndexedItem indexed(const DcpItem& item, const std::vector<std::uint64_t>& owner
 
 std::uint64_t write_parts_index(const fs::path& folder, const PartsIndex& index, const SaveOptions& options) {
   const std::string text = encode_parts_index(index);
+  if (const std::uint64_t most = Limits().max_json_bytes; text.size() > most) {
+    throw core::Error(core::ErrorCode::refused, "the index of " + std::to_string(index.parts.size()) + " parts takes " +
+                                                    core::format_size(text.size()) + ", where " +
+                                                    core::format_size(most) + " are read; take fewer ranks");
+  }
   AtomicFile file(folder / kPartsIndex, {.durable = options.durable, .expected_size = text.size(), .lock = false});
   file.write(core::as_bytes(text));
   file.commit();

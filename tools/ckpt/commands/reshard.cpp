@@ -26,10 +26,14 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, std::uint32
   return edit;
 }
 
-/// OUT.parts are native parts; another name is PyTorch's folder.
+/// OUT.parts are native parts; a name that says no format is PyTorch's folder.
 std::string format_by_name(const std::string& out) {
   const ckpt::Format* format = ckpt::find_format_for(out);
-  return format != nullptr && format->is_folder ? std::string(format->name) : "dcp";
+  if (format == nullptr) return "dcp";
+  if (format->is_folder) return std::string(format->name);
+  throw core::Error(core::ErrorCode::usage, "is the name of a " + std::string(format->title) +
+                                                ", where a folder is written; name OUT.dcp or OUT.parts")
+      .add_context(out);
 }
 
 int run(Context& context, Options& options) {
