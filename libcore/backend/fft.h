@@ -19,7 +19,8 @@ struct Rows {
 /// out[k] = scale * sum over j of in[j] * exp(-+ 2 pi i j k / length). `out` and `in` are different memory.
 template <class T>
 void transform(const Rows& rows, const std::complex<T>* in, std::complex<T>* out);
-/// Of real numbers the first length / 2 + 1 results, as the others are their conjugates. Two rows are one transform.
+/// Of real numbers the first length / 2 + 1 results, as the others are their conjugates. Two rows are one transform
+/// where neither is so much larger, or not finite, that the other would show it.
 template <class T>
 void to_half(const Rows& rows, const T* in, std::complex<T>* out);
 /// From those to real numbers; the imaginary parts of the first, and of the last of an even length, do not count.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libcore/ops/complex.h"
+#include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
@@ -83,6 +84,29 @@ TEST(Fft, InversesGiveBackWhatWasThere) {
     EXPECT_LT(core::abs(core::fft::ifft(core::fft::fft(z)) - z).max().item<double>(), 1e-13) << n;
     const Tensor x = core::randn({5, n}, {.dtype = DType::f64});
     EXPECT_LT(core::abs(core::fft::irfft(core::fft::rfft(x), {.n = n}) - x).max().item<double>(), 1e-13) << n;
+  }
+}
+
+/// Rows of real numbers share transforms; none may show in another.
+TEST(Fft, ARowIsItsOwnWhateverLiesBesideIt) {
+  core::manual_seed(7);
+  const std::vector<double> scales = {1, 0, 1, NAN, 1, HUGE_VAL, 1e12, 1e-12, 0, 1e200, 1};
+  for (const std::int64_t n : {1, 16, 17, 131}) {  // by passes, by KISS FFT, by a chirp
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      std::vector<Tensor> rows;
+      for (const double scale : scales) rows.push_back(core::randn({n}, {.dtype = dtype}) * scale);
+      const Tensor all = core::stack(rows), spectra = core::fft::rfft(all);
+      const Tensor back = core::fft::irfft(spectra, {.n = n});
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!std::isfinite(core::abs(rows[i]).max().item<double>())) continue;
+        const auto at = static_cast<std::int64_t>(i);
+        const Tensor alone = core::fft::rfft(rows[i]);
+        const double room = core::abs(alone).max().item<double>() * (dtype == DType::f32 ? 1e-6 : 1e-14);
+        EXPECT_LE(core::abs(spectra[at] - alone).max().item<double>(), room) << "row " << i << " of length " << n;
+        const Tensor restored = core::fft::irfft(alone, {.n = n});
+        EXPECT_LE(core::abs(back[at] - restored).max().item<double>(), room) << "row " << i << " of length " << n;
+      }
+    }
   }
 }
 

@@ -1,12 +1,15 @@
 #include "libcore/backend/fft.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <numbers>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -217,18 +220,67 @@ void transform_columns(const Plan& plan, const Rows& rows, const std::complex<T>
       });
 }
 
-/// As to_half() below, of pairs of rows.
+/// One row, or two that share a transform.
+struct Pair {
+  std::int64_t row;
+  bool two;  ///< this row and the next
+};
+
+/// The largest magnitude, a NaN where there is one: as integers, magnitudes have the same order, and NaN behind all.
 template <class T>
-void halve_columns(const Plan& plan, const Rows& rows, const T* in, std::complex<T>* out) {
+T largest_magnitude(const T* row, std::int64_t size) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  Bits largest = 0;
+  for (std::int64_t k = 0; k < size; ++k) {
+    largest = std::max(largest, std::bit_cast<Bits>(row[k]) & std::numeric_limits<Bits>::max());
+  }
+  return std::bit_cast<T>(largest);
+}
+
+/// Rounding in a shared transform is that of the larger row, and a NaN or an infinity in one is in both.
+template <class T>
+bool may_share(const T* rows, std::int64_t size) {
+  constexpr T kRoom = sizeof(T) == 4 ? 1 << 20 : 16;  // all is computed in double
+  const T a = largest_magnitude(rows, size), b = largest_magnitude(rows + size, size);
+  return std::isfinite(a) && std::isfinite(b) && std::max(a, b) <= std::min(a, b) * kRoom;
+}
+
+/// Of `count` rows of `size` numbers each.
+template <class T>
+std::vector<Pair> pairs_of(const T* rows, std::int64_t count, std::int64_t size) {
+  std::vector<std::uint8_t> shared(static_cast<std::size_t>(count / 2));
+  parallel_for(count / 2, cpu::kGrain / (2 * size) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      shared[static_cast<std::size_t>(i)] = may_share(rows + 2 * i * size, size) ? 1 : 0;
+    }
+  });
+  std::vector<Pair> pairs;
+  pairs.reserve(static_cast<std::size_t>(count + 1) / 2);
+  for (std::int64_t row = 0; row < count; row += 2) {
+    const bool two = row + 1 < count;
+    const bool share = two && shared[static_cast<std::size_t>(row / 2)] != 0;
+    pairs.push_back({row, share});
+    if (two && !share) pairs.push_back({row + 1, false});
+  }
+  return pairs;
+}
+template <class T>
+std::vector<Pair> pairs_of(const std::complex<T>* rows, std::int64_t count, std::int64_t size) {
+  return pairs_of(reinterpret_cast<const T*>(rows), count, 2 * size);
+}
+
+/// As to_half() below.
+template <class T>
+void halve_columns(const Plan& plan, const Rows& rows, const std::vector<Pair>& pairs, const T* in,
+                   std::complex<T>* out) {
   const std::int64_t n = rows.length, half = n / 2 + 1;
   const double scale = rows.scale / 2;
-  const auto is_pair = [&](std::int64_t pair) { return 2 * pair + 1 < rows.count; };
   by_columns(
-      plan, rows, (rows.count + 1) / 2,
+      plan, rows, static_cast<std::int64_t>(pairs.size()),
       [&](const Columns& to) {
         for (std::int64_t c = 0; c < to.count; ++c) {
-          const T* a = in + 2 * (to.first + c) * n;
-          const bool two = is_pair(to.first + c);
+          const auto [row, two] = pairs[static_cast<std::size_t>(to.first + c)];
+          const T* a = in + row * n;
           for (std::int64_t k = 0; k < n; ++k) {
             to.re[k * to.count + c] = a[k];
             to.im[k * to.count + c] = two ? a[n + k] : T(0);
@@ -237,8 +289,8 @@ void halve_columns(const Plan& plan, const Rows& rows, const T* in, std::complex
       },
       [&](const Columns& from) {
         for (std::int64_t c = 0; c < from.count; ++c) {
-          std::complex<T>* to = out + 2 * (from.first + c) * half;
-          const bool two = is_pair(from.first + c);
+          const auto [row, two] = pairs[static_cast<std::size_t>(from.first + c)];
+          std::complex<T>* to = out + row * half;
           for (std::int64_t k = 0; k < half; ++k) {
             const std::int64_t at = k * from.count + c, mirror = (k == 0 ? 0 : n - k) * from.count + c;
             const double re = from.re[at], im = from.im[at], re_back = from.re[mirror], im_back = from.im[mirror];
@@ -251,15 +303,15 @@ void halve_columns(const Plan& plan, const Rows& rows, const T* in, std::complex
 
 /// As from_half() below.
 template <class T>
-void restore_columns(const Plan& plan, const Rows& rows, const std::complex<T>* in, T* out) {
+void restore_columns(const Plan& plan, const Rows& rows, const std::vector<Pair>& pairs, const std::complex<T>* in,
+                     T* out) {
   const std::int64_t n = rows.length, half = n / 2 + 1;
-  const auto is_pair = [&](std::int64_t pair) { return 2 * pair + 1 < rows.count; };
   by_columns(
-      plan, rows, (rows.count + 1) / 2,
+      plan, rows, static_cast<std::int64_t>(pairs.size()),
       [&](const Columns& to) {
         for (std::int64_t c = 0; c < to.count; ++c) {
-          const std::complex<T>* a = in + 2 * (to.first + c) * half;
-          const bool two = is_pair(to.first + c);
+          const auto [row, two] = pairs[static_cast<std::size_t>(to.first + c)];
+          const std::complex<T>* a = in + row * half;
           for (std::int64_t k = 0; k < half; ++k) {
             const bool is_real = k == 0 || 2 * k == n;
             const double a_re = a[k].real(), a_im = is_real ? 0 : a[k].imag();
@@ -271,8 +323,8 @@ void restore_columns(const Plan& plan, const Rows& rows, const std::complex<T>* 
       },
       [&](const Columns& from) {
         for (std::int64_t c = 0; c < from.count; ++c) {
-          T* to = out + 2 * (from.first + c) * n;
-          const bool two = is_pair(from.first + c);
+          const auto [row, two] = pairs[static_cast<std::size_t>(from.first + c)];
+          T* to = out + row * n;
           for (std::int64_t k = 0; k < n; ++k) {
             to[k] = static_cast<T>(from.re[k * from.count + c] * rows.scale);
             if (two) to[n + k] = static_cast<T>(from.im[k * from.count + c] * rows.scale);
@@ -300,17 +352,18 @@ void transform(const Rows& rows, const std::complex<T>* in, std::complex<T>* out
 /// Of z = a + i b, whose transform is A + i B, where A and B are their own conjugates the other way round.
 template <class T>
 void to_half(const Rows& rows, const T* in, std::complex<T>* out) {
-  if (const PlanPtr plan = plan_of(rows.length)) return halve_columns(*plan, rows, in, out);
-  in_parallel(rows, (rows.count + 1) / 2, [&](auto& plan, std::int64_t begin, std::int64_t end) {
+  const std::vector<Pair> pairs = pairs_of(in, rows.count, rows.length);
+  if (const PlanPtr plan = plan_of(rows.length)) return halve_columns(*plan, rows, pairs, in, out);
+  in_parallel(rows, static_cast<std::int64_t>(pairs.size()), [&](auto& plan, std::int64_t begin, std::int64_t end) {
     Numbers row = row_of(rows), result = row_of(rows);
     const std::size_t n = row.size(), half = n / 2 + 1;
-    for (std::int64_t pair = begin; pair < end; ++pair) {
-      const bool is_pair = 2 * pair + 1 < rows.count;
-      const T* a = in + 2 * pair * rows.length;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto [first_row, is_pair] = pairs[static_cast<std::size_t>(i)];
+      const T* a = in + first_row * rows.length;
       const T* b = a + (is_pair ? rows.length : 0);
       for (std::size_t k = 0; k < n; ++k) row[k] = Number(a[k], is_pair ? b[k] : T(0));
       plan.transform(row.data(), result.data());
-      std::complex<T>* to = out + 2 * pair * static_cast<std::int64_t>(half);
+      std::complex<T>* to = out + first_row * static_cast<std::int64_t>(half);
       for (std::size_t k = 0; k < half; ++k) {
         const Number z = result[k] * (rows.scale / 2), mirror = std::conj(result[(n - k) % n]) * (rows.scale / 2);
         const Number apart = z - mirror;
@@ -323,13 +376,14 @@ void to_half(const Rows& rows, const T* in, std::complex<T>* out) {
 
 template <class T>
 void from_half(const Rows& rows, const std::complex<T>* in, T* out) {
-  if (const PlanPtr plan = plan_of(rows.length)) return restore_columns(*plan, rows, in, out);
-  in_parallel(rows, (rows.count + 1) / 2, [&](auto& plan, std::int64_t begin, std::int64_t end) {
+  const std::vector<Pair> pairs = pairs_of(in, rows.count, rows.length / 2 + 1);
+  if (const PlanPtr plan = plan_of(rows.length)) return restore_columns(*plan, rows, pairs, in, out);
+  in_parallel(rows, static_cast<std::int64_t>(pairs.size()), [&](auto& plan, std::int64_t begin, std::int64_t end) {
     Numbers row = row_of(rows), result = row_of(rows);
     const std::size_t n = row.size(), half = n / 2 + 1;
-    for (std::int64_t pair = begin; pair < end; ++pair) {
-      const bool is_pair = 2 * pair + 1 < rows.count;
-      const std::complex<T>* a = in + 2 * pair * static_cast<std::int64_t>(half);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto [first_row, is_pair] = pairs[static_cast<std::size_t>(i)];
+      const std::complex<T>* a = in + first_row * static_cast<std::int64_t>(half);
       const std::complex<T>* b = a + half;
       for (std::size_t k = 0; k < half; ++k) {
         const bool is_real = k == 0 || 2 * k == n;
@@ -339,7 +393,7 @@ void from_half(const Rows& rows, const std::complex<T>* in, T* out) {
         if (!is_real) row[n - k] = Number(first.real() + second.imag(), second.real() - first.imag());
       }
       plan.transform(row.data(), result.data());
-      T* to = out + 2 * pair * rows.length;
+      T* to = out + first_row * rows.length;
       for (std::size_t k = 0; k < n; ++k) {
         to[k] = static_cast<T>(result[k].real() * rows.scale);
         if (is_pair) to[n + k] = static_cast<T>(result[k].imag() * rows.scale);
