@@ -35,7 +35,9 @@ Results bce_rule(const BatchedCall& c) {
   const Tensor each = binary_cross_entropy(c.each(0), c.each(1), {.reduction = Reduction::none});
   return {reduced(c, c.has(2) ? each * c.aligned(2, c.rank()).detach() : each)};
 }
+/// Samples would broadcast otherwise with their number in front.
 Results gaussian_nll_rule(const BatchedCall& c) {
+  if (c.rank(1) != c.rank(0)) no_batch_rule();
   return {
       reduced(c, gaussian_nll_loss(c.each(0), c.each(1), c.each(2),
                                    {.full = c.flag("full"), .eps = c.number("eps"), .reduction = Reduction::none}))};

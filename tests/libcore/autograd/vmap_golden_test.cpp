@@ -142,4 +142,15 @@ TEST(VmapGolden, LossesHaveTheNumbersOfTorchFunc) {
   expect_golden(losses());
 }
 
+/// As many samples as rows of each: in a batch, samples would be taken for rows.
+TEST(VmapLoop, StandsInForATargetOfFewerDimensionsInGaussianNllLoss) {
+  core::manual_seed(2);
+  const Tensor x = core::randn({4, 4, 6}), target = core::randn({4, 6});
+  const auto loss = [](const Tensor& a, const Tensor& b) {
+    return core::gaussian_nll_loss(a, b, core::square(a) + 0.1, {.reduction = core::Reduction::none});
+  };
+  const Tensor found = func::vmap(loss)(x, target);
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_TRUE(core::allclose(found[i], loss(x[i], target[i]))) << i;
+}
+
 }  // namespace
