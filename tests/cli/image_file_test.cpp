@@ -54,6 +54,16 @@ TEST(Png, SaysWhereItIsCutOffOrDamaged) {
   EXPECT_THAT(error_of(damaged), StartsWith("corrupt: a damaged PNG image: "));
 }
 
+TEST(Png, WithoutItsEndIsReadAsPillowDoesWhereThatIsAsked) {
+  const std::string_view without_end = test::kRgbPng.substr(0, test::kRgbPng.size() - 12);
+  const auto read = [&](zoo::ImageReading how) { return zoo::read_png(core::as_bytes(without_end), how).pixels; };
+  EXPECT_EQ(read(zoo::ImageReading::pillow), picture(9, 4, 3).pixels);
+  EXPECT_EQ(error_of(without_end), "corrupt: a damaged PNG image: cut off");
+  std::string damaged(without_end);
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);  // the checksum of the pixels
+  EXPECT_THROW(zoo::read_png(core::as_bytes(damaged), zoo::ImageReading::pillow), core::Error);
+}
+
 TEST(Jpeg, GivesThePixels) {
   EXPECT_EQ(pixel_hash(zoo::read_jpeg(core::as_bytes(test::kRgbJpeg))), 0x315ddd22b3ddba0dU);
 }

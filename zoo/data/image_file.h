@@ -12,10 +12,11 @@
 
 namespace zoo {
 
-/// What becomes of values of 16 bits and of JPEG files with a hole in their data.
+/// What becomes of values of 16 bits, of JPEG files with a hole in their data, and of PNG files that are cut off
+/// behind their pixels.
 enum class ImageReading : std::uint8_t {
-  careful,  ///< the upper byte; Error(corrupt)
-  pillow,   ///< as Pillow's convert("RGB"): grey of 16 bits past 255 is 255; what the decoder makes up there
+  careful,  ///< the upper byte; Error(corrupt) for both
+  pillow,  ///< as Pillow's convert("RGB"): grey of 16 bits past 255 is 255; what the decoder makes up there; the pixels
 };
 
 /// nullopt when the content begins like no image. Errors: Error(unsupported) naming an image format that is not read

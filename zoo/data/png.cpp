@@ -20,6 +20,9 @@ struct Decoder {
   std::size_t at = 0;
   char message[160] = {};
   bool clips = false;  ///< rows are of 16 bits
+  bool needs_end = true;
+  bool has_pixels = false;  ///< all of them
+  bool is_cut_off = false;
   png_structp png = nullptr;
   png_infop info = nullptr;
   ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -27,7 +30,10 @@ struct Decoder {
 
 void on_read(png_structp png, png_bytep to, std::size_t count) {
   auto& decoder = *static_cast<Decoder*>(png_get_io_ptr(png));
-  if (count > decoder.content.size() - decoder.at) png_error(png, "cut off");
+  if (count > decoder.content.size() - decoder.at) {
+    decoder.is_cut_off = true;
+    png_error(png, "cut off");
+  }
   std::memcpy(to, decoder.content.data() + decoder.at, count);
   decoder.at += count;
 }
@@ -57,8 +63,9 @@ bool read_header(Decoder& decoder, ImageReading how) {
 }
 
 bool read_rows(Decoder& decoder, png_bytepp rows) {
-  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return decoder.has_pixels && decoder.is_cut_off && !decoder.needs_end;
   png_read_image(decoder.png, rows);
+  decoder.has_pixels = true;
   png_read_end(decoder.png, nullptr);
   return true;
 }
@@ -85,6 +92,7 @@ Image clipped_grey(Decoder& decoder, Image image) {
 Image read_png(core::Bytes content, ImageReading how) {
   Decoder decoder;
   decoder.content = content;
+  decoder.needs_end = how == ImageReading::careful;
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
   if (decoder.png == nullptr) throw std::bad_alloc();
   decoder.info = png_create_info_struct(decoder.png);
