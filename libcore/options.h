@@ -1,7 +1,8 @@
 #pragma once
-// Options of modules, optimizers and loaders by setters, in any order, as libtorch's programs write them: a line of
-// torch::nn, torch::optim or torch::data is one of core::nn, core::optim or core::data. Each stands for the struct of
-// the same fields, which designators fill: core.h does not include this. Thread safety: plain values.
+// Options of modules, optimizers and loaders by setters, in any order, as libtorch's programs write them: for what has
+// parameters or shapes, a line of torch::nn, torch::optim or torch::data is one of core::nn, core::optim or core::data.
+// Arguments that stand by place have no setters, but for DropoutOptions::p. Each stands for the struct of the same
+// fields, which designators fill: core.h does not include this. Thread safety: plain values.
 // Use: core::nn::Conv2d conv(core::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false));
 //      core::optim::Adam optimizer(conv.parameters(), core::optim::AdamOptions(1e-3).weight_decay(0.1));
 
@@ -41,8 +42,6 @@ class Settings {
     return std::apply([this](const Places&... places) { return Module(places..., fields_); }, places_);
   }
   Fields fields_{};
-
- private:
   std::tuple<Places...> places_;
 };
 
@@ -63,6 +62,14 @@ class Settings {
     return fields_;         \
   }  // NOLINT(google-explicit-constructor)
 #define CORE_SET_TYPE CORE_SET(dtype) CORE_SET(device)
+// A pair, as libtorch's type of it too: std::make_tuple(0.9, 0.999).
+#define CORE_SET_BETAS                                    \
+  template <class First, class Second>                    \
+  auto& betas(const std::tuple<First, Second>& two) {     \
+    fields_.betas = {std::get<0>(two), std::get<1>(two)}; \
+    return *this;                                         \
+  }                                                       \
+  CORE_SET(betas)
 
 // Lists of macros in lines as they fit.
 // clang-format off
@@ -177,6 +184,10 @@ struct EmbeddingBagOptions : core::detail::Settings<core::EmbeddingBagOptions, s
 /// (p), 0.5 unless given.
 struct DropoutOptions : core::detail::Settings<core::DropoutOptions, double> {
   explicit DropoutOptions(double p = 0.5) : Settings(p) {}
+  DropoutOptions& p(double value) {
+    std::get<0>(places_) = value;
+    return *this;
+  }
   CORE_SET(inplace) CORE_MAKES(Dropout) CORE_MAKES(Dropout2d) CORE_MAKES(Dropout3d)
 };
 
@@ -234,12 +245,12 @@ struct SGDOptions : core::detail::Settings<core::SGDOptions> {
 };
 struct AdamOptions : core::detail::Settings<core::AdamOptions> {
   explicit AdamOptions(Scalar rate = 1e-3) { fields_.lr = rate; }
-  CORE_SET(lr) CORE_SET(betas) CORE_SET(eps) CORE_SET(weight_decay) CORE_SET(amsgrad) CORE_SET(maximize)
+  CORE_SET(lr) CORE_SET_BETAS CORE_SET(eps) CORE_SET(weight_decay) CORE_SET(amsgrad) CORE_SET(maximize)
   CORE_SET(capturable) CORE_GIVES(core::AdamOptions)
 };
 struct AdamWOptions : core::detail::Settings<core::AdamWOptions> {
   explicit AdamWOptions(Scalar rate = 1e-3) { fields_.lr = rate; }
-  CORE_SET(lr) CORE_SET(betas) CORE_SET(eps) CORE_SET(weight_decay) CORE_SET(amsgrad) CORE_SET(maximize)
+  CORE_SET(lr) CORE_SET_BETAS CORE_SET(eps) CORE_SET(weight_decay) CORE_SET(amsgrad) CORE_SET(maximize)
   CORE_SET(capturable) CORE_GIVES(core::AdamWOptions)
 };
 struct RMSpropOptions : core::detail::Settings<core::RMSpropOptions> {
@@ -278,5 +289,6 @@ struct DataLoaderOptions : core::detail::Settings<core::DataLoaderOptions> {
 
 #undef CORE_SET
 #undef CORE_SET_TYPE
+#undef CORE_SET_BETAS
 #undef CORE_MAKES
 #undef CORE_GIVES

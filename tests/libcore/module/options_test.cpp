@@ -5,6 +5,7 @@
 
 #include <sstream>
 #include <string>
+#include <tuple>
 
 #include "libcore/data/dataset.h"
 #include "libcore/module/print.h"
@@ -47,6 +48,7 @@ TEST(Setters, MakeTheModulesOfPyTorchsTexts) {
             "LSTM(8, 5, num_layers=2, batch_first=True, dropout=0.1)");
   EXPECT_EQ(printed(nn::LayerNorm(nn::LayerNormOptions({3, 4}).elementwise_affine(false))),
             "LayerNorm((3, 4), eps=1e-05, elementwise_affine=False, bias=False)");
+  EXPECT_EQ(printed(nn::Dropout(nn::DropoutOptions().p(0.25).inplace(true))), "Dropout(p=0.25, inplace=True)");
   EXPECT_EQ(printed(nn::Embedding(nn::EmbeddingOptions(10, 4).padding_idx(0))), "Embedding(10, 4, padding_idx=0)");
 }
 
@@ -85,6 +87,8 @@ TEST(Setters, MakeOptimizersAndLoaders) {
   EXPECT_EQ(options.number("lr"), 1e-2);
   EXPECT_EQ(options.number("weight_decay"), 0.1);
   EXPECT_EQ(options.numbers("betas"), (std::vector<double>{0.8, 0.9}));
+  const optim::AdamW by_tuple(params, optim::AdamWOptions(1e-2).betas(std::make_tuple(0.5, 0.75)));
+  EXPECT_EQ(by_tuple.param_groups()[0].options.numbers("betas"), (std::vector<double>{0.5, 0.75}));
   const optim::SGD sgd(params, optim::SGDOptions(0.1).nesterov(true).momentum(0.9));
   EXPECT_EQ(sgd.param_groups()[0].options.number("momentum"), 0.9);
   EXPECT_TRUE(sgd.param_groups()[0].options.flag("nesterov"));
