@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <set>
 #include <string_view>
+#include <utility>
 
 namespace ckpt::detail {
 namespace {
@@ -37,47 +39,87 @@ constexpr std::array<std::string_view, 20> kKeepChannels = {
     "UpSampling2D",     "BatchNormalization", "LayerNormalization", "GroupNormalization", "Add"};
 
 /// Sequences and features, which torch has in the same order.
-constexpr std::array<std::string_view, 8> kFeaturesLast = {
-    "Embedding", "LSTM", "GRU", "SimpleRNN", "Bidirectional", "Dense", "TimeDistributed", "Flatten"};
+constexpr std::array<std::string_view, 11> kFeaturesLast = {"Embedding",
+                                                            "LSTM",
+                                                            "GRU",
+                                                            "SimpleRNN",
+                                                            "Dense",
+                                                            "Flatten",
+                                                            "InputLayer",
+                                                            "GlobalAveragePooling1D",
+                                                            "MultiHeadAttention",
+                                                            "GlobalMaxPooling1D",
+                                                            "EinsumDense"};
 
-bool is_image_layer(std::string_view kind) {
-  return kind.find("Conv") != std::string_view::npos;
+/// What has weights for places and channels alike, or sums places up: no order of before goes through them.
+constexpr std::array<std::string_view, 6> kPooled = {"GlobalAveragePooling1D", "GlobalAveragePooling2D",
+                                                     "GlobalAveragePooling3D", "GlobalMaxPooling1D",
+                                                     "GlobalMaxPooling2D",     "GlobalMaxPooling3D"};
+
+constexpr std::array<std::string_view, 10> kConvolutions = {
+    "Conv1D",          "Conv2D",          "Conv3D",          "DepthwiseConv1D", "DepthwiseConv2D",
+    "SeparableConv1D", "SeparableConv2D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"};
+
+/// They move values to other places.
+constexpr std::array<std::string_view, 4> kMoving = {"Flatten", "Reshape", "Permute", "Lambda"};
+
+/// Whose output goes in: of which layer, and of which call of it.
+struct Input {
+  std::string name;
+  std::size_t call = 0;
+  std::int64_t tensor = 0;
+};
+
+/// ["conv1", 0, 0], which is "keras_history" in Keras 3.
+bool is_history(const std::vector<JsonView>& items) {
+  return items.size() >= 3 && items[0].is(JsonView::Kind::text) && items[1].is_count() && items[2].is_count();
 }
 
-/// The text under "keras_history", or the first of a list of them: whose output goes in.
-std::string history_in(const JsonView& view) {
+/// All under a node of "inbound_nodes", in order.
+void take_inputs(const JsonView& view, std::vector<Input>& out) {
   using Kind = JsonView::Kind;
-  if (view.is(Kind::object) && view.has("config")) return history_in(view.at("config"));
-  if (view.is(Kind::object) && view.has("keras_history")) {
-    const std::vector<JsonView> items = view.at("keras_history").items();
-    return !items.empty() && items[0].is(Kind::text) ? std::string(items[0].as_text()) : "";
+  if (view.is(Kind::object)) {
+    for (const char* field : {"config", "keras_history", "args"}) {
+      if (view.has(field)) take_inputs(view.at(field), out);
+    }
   }
-  if (view.is(Kind::object) && view.has("args")) return history_in(view.at("args"));
-  if (!view.is(Kind::array)) return "";
-  for (const JsonView& item : view.items()) {
-    if (item.is(Kind::text)) return std::string(item.as_text());  // before Keras 3: ["conv1", 0, 0, {}]
-    std::string found = history_in(item);
-    if (!found.empty()) return found;
+  if (!view.is(Kind::array)) return;
+  const std::vector<JsonView> items = view.items();
+  if (is_history(items)) {
+    out.push_back(
+        {std::string(items[0].as_text()), static_cast<std::size_t>(items[1].as_integer()), items[2].as_integer()});
+    return;
   }
-  return "";
+  for (const JsonView& item : items) take_inputs(item, out);
 }
 
-/// The layer before: that of "inbound_nodes", in a Sequential the one above.
-const KerasNode* input_of(const KerasNode& model, const KerasNode& layer) {
-  if (layer.whole.has("inbound_nodes")) {
-    const std::string name = history_in(layer.whole.at("inbound_nodes"));
-    if (!name.empty()) return model.by_name(name);
-  }
-  if (model.kind != "Sequential" || model.children.empty()) return nullptr;
+std::vector<JsonView> calls_of(const KerasNode& layer) {
+  if (!layer.whole.has("inbound_nodes")) return {};
+  const JsonView calls = layer.whole.at("inbound_nodes");
+  return calls.is(JsonView::Kind::array) ? calls.items() : std::vector<JsonView>();
+}
+
+/// In a Sequential the layer above; null for the first one, and for what is no layer of it.
+const KerasNode* layer_above(const KerasNode& model, const KerasNode& layer) {
+  if (model.children.empty()) return nullptr;
   const auto is_before = std::less<const KerasNode*>();
   const bool behind_first = is_before(&model.children.front(), &layer) && !is_before(&model.children.back(), &layer);
   return behind_first ? &layer - 1 : nullptr;
 }
 
-/// The layer whose output is that of a model.
+/// The one layer whose output is that of a model; null where there are several.
 const KerasNode* output_of(const KerasNode& model) {
-  if (model.kind == "Sequential") return model.children.empty() ? nullptr : &model.children.back();
-  return model.config.has("output_layers") ? model.by_name(history_in(model.config.at("output_layers"))) : nullptr;
+  if (model.kind == "Sequential") return &model.children.back();
+  std::vector<Input> outputs;
+  if (model.config.has("output_layers")) take_inputs(model.config.at("output_layers"), outputs);
+  return outputs.size() == 1 ? model.by_name(outputs[0].name) : nullptr;
+}
+
+bool has_one_input(const KerasNode& model) {
+  if (model.kind == "Sequential") return true;
+  std::vector<Input> inputs;
+  if (model.config.has("input_layers")) take_inputs(model.config.at("input_layers"), inputs);
+  return inputs.size() == 1;
 }
 
 /// The model that `inner` is a layer of.
@@ -97,25 +139,115 @@ class WayBack {
 
   /// The layer before; null at the inputs, and where the file does not say.
   const KerasNode* next() {
-    const KerasNode* before = model_ == nullptr ? nullptr : input_of(*model_, *layer_);
-    while (model_ != nullptr && model_ != &root_ && (before == nullptr || before->kind == "InputLayer")) {
+    const KerasNode* before = layer_before();
+    while (!lost_ && model_ != &root_ && (before == nullptr || before->kind == "InputLayer")) {
+      if (!has_one_input(*model_)) return lose();
       layer_ = model_;
+      call_ = 0;  // those of one model have the same shapes
       model_ = model_around(root_, *layer_);
-      before = model_ == nullptr ? nullptr : input_of(*model_, *layer_);
+      if (model_ == nullptr) return lose();  // inside of TimeDistributed
+      before = layer_before();
     }
     while (before != nullptr && !before->children.empty()) {
       model_ = before;
+      call_ = 0;
       before = output_of(*before);
+      if (before == nullptr) return lose();
     }
     if (before != nullptr) layer_ = before;
-    if (before == nullptr) model_ = nullptr;
     return before;
   }
 
+  bool is_lost() const { return lost_; }
+
  private:
+  const KerasNode* lose() {
+    lost_ = true;
+    return nullptr;
+  }
+
+  /// By the call of this layer that the way came to.
+  const KerasNode* layer_before() {
+    const std::vector<JsonView> calls = calls_of(*layer_);
+    if (calls.empty() && model_->kind == "Sequential") {
+      if (&model_->children.front() == layer_) return nullptr;
+      const KerasNode* above = layer_above(*model_, *layer_);
+      return above == nullptr ? lose() : above;
+    }
+    if (calls.empty()) return layer_->kind == "InputLayer" ? nullptr : lose();
+    std::vector<Input> inputs;
+    if (call_ < calls.size()) take_inputs(calls[call_], inputs);
+    const bool alike = layer_->kind == "Add";  // all its inputs have one order
+    if (inputs.empty() || inputs[0].tensor != 0 || (inputs.size() > 1 && !alike)) return lose();
+    call_ = inputs[0].call;
+    const KerasNode* before = model_->by_name(inputs[0].name);
+    return before == nullptr ? lose() : before;
+  }
+
   const KerasNode& root_;
   const KerasNode* model_;
   const KerasNode* layer_;
+  std::size_t call_ = 0;
+  bool lost_ = false;
+};
+
+/// Whether something moves values before a layer, along all inputs and through whatever leaves features where they are.
+class MovedBefore {
+ public:
+  explicit MovedBefore(const KerasNode& root) : root_(root) {}
+
+  bool operator()(const KerasNode& model, const KerasNode& layer) {
+    std::vector<std::pair<const KerasNode*, const KerasNode*>> todo = {{&model, &layer}};
+    while (!todo.empty()) {
+      const auto [in, at] = todo.back();
+      todo.pop_back();
+      if (!seen_.insert(at).second) continue;
+      if (seen_.size() > kMostSteps) return true;
+      for (const KerasNode* before : before_all(*in, *at)) {
+        if (moves(*before)) return true;
+        if (!ends(*before)) todo.emplace_back(in, before);
+      }
+      if (reaches_inputs_ && in != &root_) {
+        const KerasNode* around = model_around(root_, *in);
+        if (around == nullptr) return true;
+        todo.emplace_back(around, in);
+      }
+    }
+    return false;
+  }
+
+ private:
+  std::vector<const KerasNode*> before_all(const KerasNode& model, const KerasNode& layer) {
+    std::vector<const KerasNode*> out;
+    std::vector<Input> inputs;
+    for (const JsonView& call : calls_of(layer)) take_inputs(call, inputs);
+    for (const Input& input : inputs) {
+      if (const KerasNode* before = model.by_name(input.name)) out.push_back(before);
+    }
+    if (inputs.empty() && model.kind == "Sequential") {
+      if (const KerasNode* above = layer_above(model, layer)) out.push_back(above);
+    }
+    reaches_inputs_ = out.empty() || out.front()->kind == "InputLayer";
+    return out;
+  }
+
+  /// Itself, what it wraps, or a layer of the model that it is.
+  static bool moves(const KerasNode& node) {
+    if (is_one_of(kMoving, node.kind) || (node.is_custom() && node.children.empty())) return true;
+    const auto inside = [](const std::vector<KerasNode>& nodes) {
+      return std::any_of(nodes.begin(), nodes.end(), [](const KerasNode& inner) { return moves(inner); });
+    };
+    return inside(node.children) || inside(node.wrapped);
+  }
+
+  static bool ends(const KerasNode& node) {
+    return is_one_of(kFeaturesLast, node.kind) || is_one_of(kPooled, node.kind) ||
+           is_one_of(kConvolutions, node.kind) || node.kind == "Bidirectional";
+  }
+
+  const KerasNode& root_;
+  std::set<const KerasNode*> seen_;
+  bool reaches_inputs_ = false;
 };
 
 std::int64_t channels_of(const KerasNode& node, const std::vector<KerasLayer>& layers) {
@@ -140,34 +272,66 @@ Flattened flattened_inputs(const KerasNode& input) {
   return {true, std::max<std::int64_t>(shape.back(), 0), shape.back() > 0};
 }
 
-/// From the Flatten on.
-Flattened flattened_by(WayBack& way, const std::vector<KerasLayer>& layers) {
+/// Also Bidirectional and TimeDistributed of such.
+bool has_features_last(const KerasNode& node) {
+  if (node.kind == "Bidirectional" || node.kind == "TimeDistributed") {
+    return !node.wrapped.empty() && is_one_of(kFeaturesLast, node.wrapped[0].kind) && node.wrapped[0].kind != "Flatten";
+  }
+  return is_one_of(kFeaturesLast, node.kind);
+}
+
+constexpr Flattened kUnknown = {true, 0, false};
+
+/// From the Flatten on, which moves the channels to the end itself where it is told that they are first.
+Flattened flattened_by(const KerasNode& flatten, WayBack& way, const std::vector<KerasLayer>& layers) {
+  const bool moves_channels = flatten.text("data_format") == "channels_first";
+  std::string format;  // of images, which all layers have to see alike
   for (std::size_t step = 0; step < kMostSteps; ++step) {
     const KerasNode* at = way.next();
-    if (at == nullptr || at->text("data_format") == "channels_first") break;
-    if (is_image_layer(at->kind)) return {true, channels_of(*at, layers), channels_of(*at, layers) > 0};
-    if (at->kind == "InputLayer") return flattened_inputs(*at);
-    if (is_one_of(kFeaturesLast, at->kind)) return {true, 0, true};
+    if (at == nullptr) break;
+    const std::string own = at->text("data_format");
+    if (!own.empty() && !format.empty() && own != format) break;
+    if (!own.empty()) format = own;
+    const bool first = format == "channels_first";
+    if (is_one_of(kPooled, at->kind)) return {true, 0, true};
+    if (is_one_of(kConvolutions, at->kind)) {
+      if (first && !moves_channels) return {true, 0, true};  // where torch has them
+      const std::int64_t channels = channels_of(*at, layers);
+      return {true, channels, channels > 0 && first == moves_channels};
+    }
+    if (first || moves_channels) {
+      if (has_features_last(*at)) break;
+    } else if (at->kind == "InputLayer") {
+      return flattened_inputs(*at);
+    } else if (has_features_last(*at)) {
+      return {true, 0, true};
+    }
     if (!is_one_of(kElementwise, at->kind) && !is_one_of(kKeepChannels, at->kind)) break;
   }
-  return {true, 0, false};
+  return kUnknown;
 }
 
 }  // namespace
 
 Flattened flattened_before(const KerasLayer& layer, const KerasNode* root, const std::vector<KerasLayer>& layers) {
-  if (root == nullptr || layer.node == nullptr || layer.parent == nullptr) return {};
+  if (root == nullptr) return {};
+  if (layer.node == nullptr || layer.parent == nullptr) return kUnknown;
+  const KerasNode* from = layer.holder == nullptr ? layer.node : layer.holder;
+  if (layer.kind != "Dense" || layer.holder != nullptr) return {true, 0, !MovedBefore(*root)(*layer.parent, *from)};
   WayBack way(*root, *layer.parent, *layer.node);
   bool mixed = false;  // by a norm, whose own tensors have an order too
   for (std::size_t step = 0; step < kMostSteps; ++step) {
     const KerasNode* at = way.next();
-    if (at == nullptr) return {};
-    if (at->kind == "Flatten") return mixed ? Flattened{true, 0, false} : flattened_by(way, layers);
-    const bool norm = at->kind == "BatchNormalization" || at->kind == "LayerNormalization";
-    if (!norm && !is_one_of(kElementwise, at->kind)) return {};
+    if (at == nullptr && !way.is_lost()) return {};
+    if (at != nullptr && at->kind == "Flatten") {
+      const Flattened seen = flattened_by(*at, way, layers);
+      return mixed && seen.channels > 0 ? kUnknown : seen;
+    }
+    const bool norm = at != nullptr && (at->kind == "BatchNormalization" || at->kind == "LayerNormalization");
+    if (at == nullptr || (!norm && !is_one_of(kElementwise, at->kind))) break;
     mixed = mixed || norm;
   }
-  return {};
+  return {false, 0, !MovedBefore(*root)(*layer.parent, *layer.node)};
 }
 
 }  // namespace ckpt::detail

@@ -32,12 +32,17 @@ std::vector<KerasNode> nodes_of(const JsonView& list) {
   std::map<std::string, int> counts;
   for (const JsonView& item : list.items()) {
     KerasNode node = node_of(item);
-    node.container = keras_snake_case(node.kind);
     const int before = counts[node.container]++;
     if (before > 0) node.container += "_" + std::to_string(before);
     nodes.push_back(std::move(node));
   }
   return nodes;
+}
+
+/// Keras 3 has a registered name for classes that are not its own layers, which may be called like those.
+bool is_custom(const JsonView& whole, const std::string& kind) {
+  const bool model = kind == "Functional" || kind == "Sequential" || kind == "Model";
+  return !model && kind.find('>') == std::string::npos && !member_text(whole, "registered_name").empty();
 }
 
 /// Its depth is that of the JSON text, which the parser bounds.
@@ -46,6 +51,8 @@ KerasNode node_of(const JsonView& whole) {
   node.whole = whole;
   node.config = whole;  // which says nothing of a layer
   node.kind = member_text(whole, "class_name");
+  node.container = keras_snake_case(node.kind);
+  if (is_custom(whole, node.kind)) node.kind = "Custom>" + node.kind;
   const std::optional<JsonView> config = member(whole, "config");
   if (!config || !config->is(JsonView::Kind::object)) return node;
   node.config = *config;
@@ -100,12 +107,35 @@ std::string KerasNode::text(std::string_view field) const {
   return found->is(JsonView::Kind::text) ? std::string(found->as_text()) : "";
 }
 
+bool KerasNode::says_other(std::string_view field, std::string_view wanted) const {
+  const std::optional<JsonView> found = member(config, field);
+  return found.has_value() && text(field) != wanted;
+}
+
 std::vector<std::int64_t> KerasNode::integers(std::string_view field) const {
   std::vector<std::int64_t> out;
   const std::optional<JsonView> found = member(config, field);
   if (!found || !found->is(JsonView::Kind::array)) return out;
   for (const JsonView& item : found->items()) out.push_back(item.is_count() ? item.as_integer() : -1);
   return out;
+}
+
+std::optional<std::int64_t> KerasNode::axis() const {
+  std::optional<JsonView> found = member(config, "axis");
+  if (!found) return -1;
+  if (found->is(JsonView::Kind::array)) {
+    const std::vector<JsonView> items = found->items();
+    if (items.size() != 1) return std::nullopt;
+    found = items[0];
+  }
+  if (!found->is(JsonView::Kind::integer)) return std::nullopt;
+  return found->as_integer();
+}
+
+std::size_t KerasNode::input_rank() const {
+  const std::optional<JsonView> build = member(whole, "build_config");
+  const std::optional<JsonView> shape = build ? member(*build, "input_shape") : std::nullopt;
+  return shape && shape->is(JsonView::Kind::array) ? shape->items().size() : 0;
 }
 
 KerasConfig::KerasConfig(JsonDocument document) : document_(std::move(document)), root_(node_of(document_.root())) {}

@@ -17,7 +17,7 @@ namespace ckpt::detail {
 
 /// A layer, or a model of layers.
 struct KerasNode {
-  std::string kind;       ///< its class: "Conv2D"
+  std::string kind;       ///< its class: "Conv2D"; of one that somebody wrote "Custom>Conv2D"
   std::string name;       ///< "conv1"
   std::string container;  ///< what the file of weights calls it: "conv2d_3"
   JsonView config = {};
@@ -31,11 +31,17 @@ struct KerasNode {
   const KerasNode* by_container(std::string_view container) const;
   const KerasNode* by_name(std::string_view name) const;
 
+  bool is_custom() const { return kind.find('>') != std::string::npos; }
+
   // What the configuration says, where it says something of that kind.
   std::optional<bool> flag(std::string_view field) const;
   std::optional<double> number(std::string_view field) const;
   std::string text(std::string_view field) const;  ///< of an activation its name; "" for none
+  /// Whether it says anything but `text`.
+  bool says_other(std::string_view field, std::string_view text) const;
   std::vector<std::int64_t> integers(std::string_view field) const;
+  std::optional<std::int64_t> axis() const;  ///< of a norm; -1 where nothing is said, nullopt for several
+  std::size_t input_rank() const;            ///< with the dimension of the batch; 0 where nothing says it
 };
 
 class KerasConfig {

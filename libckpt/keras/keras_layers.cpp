@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <optional>
 
 #include "libcore/base/text.h"
 
@@ -88,7 +89,9 @@ std::vector<std::string> roles_of(const KerasLayer& layer, std::size_t count) {
   } else if (!kind.empty()) {
     roles = {"kernel", "bias"};
   }
-  if (!roles.empty() && roles.back() == "bias" && count + 1 == roles.size()) roles.pop_back();
+  const std::optional<bool> biased = layer.node == nullptr ? std::nullopt : layer.node->flag("use_bias");
+  const bool last = !roles.empty() && roles.back() == "bias";
+  if (last && !biased.value_or(count == roles.size())) roles.pop_back();
   return roles.size() == count ? roles : std::vector<std::string>();
 }
 
@@ -107,6 +110,7 @@ class LayerReader {
     }
     for (const NamedEntry& named : list_entries(checkpoint.root)) read(named);
     for (KerasLayer& layer : found_.layers) finish(layer);
+    leave_namesakes();
   }
 
   KerasLayers take() { return std::move(found_); }
@@ -144,7 +148,11 @@ class LayerReader {
     }
     if (path.front() == "optimizer" || place.state) return void(found_.states.push_back(named.name));
     if (place.cell && place.layer.kind.empty()) place.layer.kind = kCell;
-    add(std::move(place.layer), {"", named.name, named.entry->shape});
+    KerasWeight weight{"", named.name, named.entry->shape, is_floating(*named.entry)};
+    const std::string& number = path.back();
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), weight.number);
+    if (read.ec != std::errc()) return void(found_.others.push_back(named.name));
+    add(at, std::move(place.layer), std::move(weight));
   }
 
   std::string name_at(const std::string& path) const {
@@ -156,6 +164,7 @@ class LayerReader {
     KerasLayer& layer = place.layer;
     const KerasNode* model = layer.node;
     layer.parent = model;
+    layer.holder = nullptr;
     layer.node = model == nullptr ? nullptr : model->by_container(container);
     layer.kind = layer.node == nullptr ? kind_of_name(container) : layer.node->kind;
     const std::string& configured = layer.node == nullptr ? said : layer.node->name;
@@ -171,8 +180,9 @@ class LayerReader {
       layer.both = step != "layer";
       layer.backward = backward;
       const KerasNode* outer = layer.node;
-      const bool inner = outer != nullptr && outer->wrapped.size() > (backward ? 1U : 0U);
-      layer.node = inner ? &outer->wrapped[backward ? 1 : 0] : nullptr;
+      const bool inner = outer != nullptr && !outer->wrapped.empty();
+      if (layer.holder == nullptr) layer.holder = outer;
+      layer.node = inner ? inside(*outer, backward) : nullptr;
       layer.kind = inner ? layer.node->kind : kind_of_name(step == "layer" ? said : inner_name(said));
     } else if (step == "seed_generator") {
       place.state = true;
@@ -182,6 +192,13 @@ class LayerReader {
       layer.kind = kind_of_name(said);
     }
   }
+
+  /// The backward layer is like the other one where nothing is said of it.
+  static const KerasNode* inside(const KerasNode& outer, bool backward) {
+    return &outer.wrapped[backward && outer.wrapped.size() > 1 ? 1 : 0];
+  }
+
+  static bool is_floating(const Entry& entry) { return core::is_floating(entry.dtype) && !entry.blocks; }
 
   /// "lstm" of "forward_lstm".
   static std::string inner_name(std::string name) {
@@ -200,6 +217,7 @@ class LayerReader {
     const bool known = std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end();
     if (path.size() < 2 || !known) return void(found_.others.push_back(named.name));
     path.pop_back();
+    const std::string at = core::join(path, "/");
     const std::string top = path.front();
     path.erase(path.begin());
     if (auto own = std::find(path.begin(), path.end(), top); own != path.end()) path.erase(path.begin(), own + 1);
@@ -209,7 +227,7 @@ class LayerReader {
     layer.node = config_ == nullptr ? nullptr : config_->by_name(top);
     for (const std::string& step : path) go_along(layer, step);
     if (layer.node != nullptr) layer.kind = layer.node->kind;
-    add(std::move(layer), {role, named.name, named.entry->shape});
+    add(at, std::move(layer), {role, named.name, named.entry->shape, is_floating(*named.entry)});
   }
 
   static void go_along(KerasLayer& layer, const std::string& step) {
@@ -218,9 +236,11 @@ class LayerReader {
     if (backward || step.starts_with("forward_")) {
       layer.both = true;
       layer.backward = backward;
-      const bool inner = layer.node != nullptr && layer.node->wrapped.size() > (backward ? 1U : 0U);
-      layer.node = inner ? &layer.node->wrapped[backward ? 1 : 0] : nullptr;
+      const bool inner = layer.node != nullptr && !layer.node->wrapped.empty();
+      if (layer.holder == nullptr) layer.holder = layer.node;
+      layer.node = inner ? inside(*layer.node, backward) : nullptr;
     } else if (layer.node != nullptr && !layer.node->wrapped.empty()) {
+      if (layer.holder == nullptr) layer.holder = layer.node;
       layer.node = &layer.node->wrapped[0];
     } else {
       layer.parent = layer.node;
@@ -229,15 +249,42 @@ class LayerReader {
     }
   }
 
-  void add(KerasLayer layer, KerasWeight weight) {
-    const std::string id = layer.module + (layer.backward ? "<" : ">");
-    auto [at, fresh] = places_.emplace(id, found_.layers.size());
+  /// `place` is where the file has the weights of the layer.
+  void add(const std::string& place, KerasLayer layer, KerasWeight weight) {
+    auto [at, fresh] = places_.emplace(place, found_.layers.size());
     if (fresh) found_.layers.push_back(std::move(layer));
     found_.layers[at->second].weights.push_back(std::move(weight));
   }
 
-  /// Roles, and the kind where only the weights say it.
+  /// Layers at several places that would have one name in torch.
+  void leave_namesakes() {
+    std::map<std::string, std::size_t> first;
+    for (std::size_t i = 0; i < found_.layers.size(); ++i) {
+      KerasLayer& layer = found_.layers[i];
+      auto [at, fresh] = first.emplace(layer.module + (layer.backward ? "<" : ">"), i);
+      if (fresh) continue;
+      layer.kind.clear();
+      found_.layers[at->second].kind.clear();
+    }
+  }
+
+  /// Whether roles go by numbers that are all there, and each role has one weight.
+  static bool is_whole(const KerasLayer& layer) {
+    for (std::size_t i = 0; i < layer.weights.size(); ++i) {
+      const KerasWeight& weight = layer.weights[i];
+      if (weight.role.empty() ? weight.number != i : layer.find(weight.role) != &weight) return false;
+    }
+    return true;
+  }
+
+  /// Roles, and the kind where only the weights say it; none where weights are quantised, missing or there twice.
   static void finish(KerasLayer& layer) {
+    std::stable_sort(layer.weights.begin(), layer.weights.end(),
+                     [](const KerasWeight& a, const KerasWeight& b) { return a.number < b.number; });
+    const auto floating = [](const KerasWeight& weight) { return weight.floating; };
+    if (!is_whole(layer) || !std::all_of(layer.weights.begin(), layer.weights.end(), floating)) {
+      return layer.kind.clear();
+    }
     const bool named = !layer.weights.front().role.empty();
     if (named && layer.kind.empty()) layer.kind = kind_by_roles(layer);
     if (named) return;

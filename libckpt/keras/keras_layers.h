@@ -3,6 +3,7 @@
 // libckpt/keras.
 // Thread safety: pure. Use: KerasLayers found = keras_layers(checkpoint, config);
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ struct KerasWeight {
   std::string role;  ///< "kernel", "moving_mean"; "" where the kind does not say
   std::string key;   ///< as the file has it
   core::Shape shape;
+  bool floating = true;
+  std::uint64_t number = 0;  ///< of "vars.1", where the role has to be found by it
 };
 
 struct KerasLayer {
@@ -24,6 +27,7 @@ struct KerasLayer {
   bool both = false;                  ///< of Bidirectional: either
   const KerasNode* node = nullptr;    ///< null where the file has no configuration
   const KerasNode* parent = nullptr;  ///< the model that it is a layer of
+  const KerasNode* holder = nullptr;  ///< the Bidirectional or TimeDistributed that is a layer of it in its place
   std::vector<KerasWeight> weights = {};
 
   const KerasWeight* find(std::string_view role) const;

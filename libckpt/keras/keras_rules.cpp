@@ -63,6 +63,7 @@ class RuleMaker {
     out_.states = found.states;
     out_.numbered = found.counted;
     put_rules();
+    if (root_ != nullptr) find_images(*root_);
     put_notes();
   }
 
@@ -72,8 +73,8 @@ class RuleMaker {
   bool add(const KerasLayer& layer) {
     const std::string& kind = layer.kind;
     if (kind == "Dense" && has_ranks(layer, "kernel", 2, 2)) return add_dense(layer);
-    if (kind.starts_with("Depthwise")) return add_depthwise(layer, depthwise_role(layer), "");
-    if (kind.starts_with("Separable")) return add_separable(layer);
+    if (kind == "DepthwiseConv1D" || kind == "DepthwiseConv2D") return add_depthwise(layer, depthwise_role(layer), "");
+    if (kind == "SeparableConv1D" || kind == "SeparableConv2D") return add_separable(layer);
     if (is_convolution(kind) && has_ranks(layer, "kernel", 3, 5)) return add_convolution(layer, "kernel", "");
     if (kind == "BatchNormalization" || kind == "LayerNormalization" || kind == "GroupNormalization") {
       return add_norm(layer);
@@ -131,7 +132,8 @@ class RuleMaker {
     const std::int64_t rows = kernel.shape[0];
     dense_ = true;
     if (!seen.known) return said(unordered_, layer);
-    if (!seen.flat || seen.channels <= 0 || rows <= seen.channels || rows % seen.channels != 0) return true;
+    if (!seen.flat || seen.channels <= 0 || rows == seen.channels) return true;
+    if (rows % seen.channels != 0) return said(unordered_, layer);
     reshape(key, {0, -1, seen.channels}, {0, -1});
     transpose(key, {0, 2, 1});
     reshape(key, {0, -1}, {0, seen.channels, -1});
@@ -176,8 +178,21 @@ class RuleMaker {
            add_convolution(layer, "pointwise_kernel", "pointwise.");
   }
 
+  /// Whether a norm is along the dimension that torch's is along: the last one for layers, channels for the others.
+  bool is_along_channels(const KerasLayer& layer) {
+    if (layer.node == nullptr) return true;
+    const std::optional<std::int64_t> axis = layer.node->axis();
+    if (!axis || layer.node->flag("rms_scaling").value_or(false)) return false;
+    const std::size_t rank = layer.node->input_rank();
+    if (*axis == -1 || (rank != 0 && *axis == static_cast<std::int64_t>(rank) - 1)) return true;
+    const bool may = rank == 0 || (*axis == 1 && layer.kind != "LayerNormalization");
+    if (may) said(along_, layer);
+    return may;
+  }
+
   /// torch's norms have both of weight and bias, or neither.
   bool add_norm(const KerasLayer& layer) {
+    if (!is_along_channels(layer)) return !said(other_norms_, layer);
     const KerasWeight* gamma = layer.find("gamma");
     const KerasWeight* beta = layer.find("beta");
     if (layer.weights.empty() || layer.weights.front().role.empty()) return false;
@@ -191,6 +206,7 @@ class RuleMaker {
     if (const KerasWeight* variance = layer.find("moving_variance")) name(layer, *variance, "running_var");
     if (gamma == nullptr && beta != nullptr) make(layer.module + ".weight", size, 1);
     if (gamma != nullptr && beta == nullptr) make(layer.module + ".bias", size, 0);
+    norms_without_eps_ = norms_without_eps_ || layer.node == nullptr;
     if (layer.node == nullptr) return true;
     eps_[layer.node->number("epsilon").value_or(1e-3)].insert(layer.module);
     return true;
@@ -206,6 +222,7 @@ class RuleMaker {
   }
 
   bool add_embedding(const KerasLayer& layer) {
+    if (layer.node != nullptr && layer.node->flag("mask_zero").value_or(false)) said(masked_, layer);
     name(layer, *layer.find("embeddings"), "weight");
     return true;
   }
@@ -213,6 +230,8 @@ class RuleMaker {
   bool add_recurrent(const KerasLayer& layer) {
     if (!has_ranks(layer, "kernel", 2, 2) || !has_ranks(layer, "recurrent_kernel", 2, 2)) return false;
     if (!computes_as_torch(layer)) return false;
+    if (!detail::flattened_before(layer, root_, found_.layers).known) said(unordered_, layer);
+    recurrent_ = recurrent_ || layer.node == nullptr;
     const std::string end = layer.backward ? "_l0_reverse" : "_l0";
     for (const auto& [role, weight] : {std::pair("kernel", "weight_ih"), std::pair("recurrent_kernel", "weight_hh")}) {
       const std::string key = name(layer, *layer.find(role), weight + end);
@@ -256,23 +275,40 @@ class RuleMaker {
     const std::size_t rank = layer.kind == "GRU" ? 2 : 1;
     bool same = bias == nullptr || bias->shape.size() == rank;
     if (layer.node != nullptr) {
-      const std::string outer = layer.node->text("activation");
-      const std::string gate = layer.node->text("recurrent_activation");
       const bool reset = layer.node->flag("reset_after").value_or(true);
-      same = same && reset && (outer.empty() || outer == "tanh") && (gate.empty() || gate == "sigmoid");
+      same = same && reset && !layer.node->says_other("activation", "tanh") &&
+             !layer.node->says_other("recurrent_activation", "sigmoid");
     }
-    if (!same) said(other_cells_, layer);
-    if (same && !layer.both && layer.node != nullptr && layer.node->flag("go_backwards").value_or(false)) {
-      said(backwards_, layer);
-    }
-    return same;
+    if (!same) return !said(other_cells_, layer);
+    note_directions(layer);
+    return true;
+  }
+
+  void note_directions(const KerasLayer& layer) {
+    if (layer.node == nullptr) return;
+    const bool backwards = layer.node->flag("go_backwards").value_or(false);
+    const bool forwards_alone = layer.both && !layer.backward;
+    if (backwards && (!layer.both || forwards_alone)) said(backwards_, layer);
+    const bool merges = layer.both && layer.holder != nullptr && layer.holder->says_other("merge_mode", "concat");
+    if (merges) said(merged_, layer);
+  }
+
+  /// Of features, as decoders make them.
+  void find_images(const detail::KerasNode& node) {
+    const std::size_t rank = node.kind == "Reshape" ? node.integers("target_shape").size() : 0;
+    if (rank >= 3) imaged_.insert(node.name);
+    for (const detail::KerasNode& inner : node.children) find_images(inner);
+    for (const detail::KerasNode& inner : node.wrapped) find_images(inner);
   }
 
   void note_padding(const KerasLayer& layer) {
-    if (layer.node == nullptr || layer.node->text("padding") != "same") return;
+    if (layer.node == nullptr) return;
+    const std::string padding = layer.node->text("padding");
+    if (padding == "causal") said(causal_, layer);
+    if (padding != "same") return;
     const std::vector<std::int64_t> strides = layer.node->integers("strides");
     const bool steps = std::any_of(strides.begin(), strides.end(), [](std::int64_t stride) { return stride > 1; });
-    if (steps) said(padded_, layer);
+    if (steps) said(layer.kind.ends_with("Transpose") ? cropped_ : padded_, layer);
   }
 
   static bool said(std::set<std::string>& list, const KerasLayer& layer) {
@@ -300,11 +336,31 @@ class RuleMaker {
     note(padded_, "",
          ": of padding 'same' with a stride, Keras has the odd zero on the right and below, which torch's padding has "
          "not: pad what goes in");
+    note(cropped_, "",
+         ": of padding 'same' with a stride, Keras leaves out the odd row and column at the end of what comes out, "
+         "which "
+         "torch's padding does not: take padding=0 and crop");
+    note(causal_, "", ": of padding 'causal', which torch has not: pad what goes in on the left");
     note(separable_, "", ": separable convolutions are two modules here, 'depthwise' and 'pointwise'");
     note(ordered_, "", ": the columns are where torch's Flatten has the channels, first, and not where Keras has them");
     note(unordered_, "",
-         ": sees what Flatten makes of images, and the file does not say of how many channels: its columns stay in "
-         "Keras' order, channels last");
+         ": sees, or may see, what Flatten or Reshape makes of images in a way that rules do not follow: its columns "
+         "stay in Keras' order, channels last");
+    note(imaged_, "",
+         ": makes images of features with the channels last, as torch's reshape makes them first: permute");
+    note(along_, "", ": is along the dimension 'axis' of Keras; torch's norm is along the channels, or the last one");
+    note(other_norms_, "", ": no norm of torch computes it (another axis, or rms_scaling), so it stays as it is");
+    note(masked_, "",
+         ": of mask_zero=True, by which layers of Keras leave out the steps of index 0 and torch's do not");
+    note(merged_, "", ": does not put its two directions side by side (merge_mode), as torch does");
+    if (recurrent_) {
+      out_.notes.emplace_back(
+          "the file does not say which activations recurrent layers have: torch's are tanh and sigmoid");
+    }
+    if (norms_without_eps_) {
+      out_.notes.emplace_back(
+          "the file does not say which eps norms have: 0.001 in Keras unless given, 1e-05 in torch");
+    }
     if (dense_ && root_ == nullptr) {
       out_.notes.emplace_back(
           "the file says nothing of the model's layers but their weights: a dense layer behind a Flatten of images "
@@ -322,8 +378,11 @@ class RuleMaker {
   std::vector<std::pair<std::string, std::string>> renames_;
   Rules later_;  ///< that act on what the names became
   std::map<double, std::set<std::string>> eps_;
-  std::set<std::string> padded_, separable_, ordered_, unordered_, backwards_, other_cells_;
+  std::set<std::string> padded_, cropped_, causal_, separable_, ordered_, unordered_, imaged_, backwards_, merged_;
+  std::set<std::string> masked_, along_, other_norms_, other_cells_;
   bool dense_ = false;
+  bool recurrent_ = false;          ///< one of which nothing says how it computes
+  bool norms_without_eps_ = false;  ///< likewise
 };
 
 constexpr std::string_view kOptimizer = "optimizer";
@@ -408,6 +467,12 @@ KerasRules keras_rules(const Checkpoint& keras) {
   const detail::KerasNode* root = config ? &config->root() : nullptr;
   KerasRules out = RuleMaker(detail::keras_layers(keras, root), root).take();
   if (out.layers > 0) return out;
+  if (out.numbered && !out.left.empty()) {
+    throw Error(ErrorCode::key,
+                core::quote(out.left.front()) +
+                    " and all others belong to layers that torch has no module for here, or are not the "
+                    "weights that their layers have: quantised, missing or of other shapes");
+  }
   throw Error(ErrorCode::key,
               "no tensor has a name that Keras gives to the weights of a layer, such as 'layers.dense.vars.0' or "
               "'dense.dense.kernel:0'");

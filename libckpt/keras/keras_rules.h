@@ -22,7 +22,7 @@ struct KerasRules {
   bool numbered = false;           ///< the file has names of Keras 3, which Keras loads again
 };
 
-/// Error(key) where no tensor has a name that Keras gives.
+/// Error(key) where no tensor has a name that Keras gives, and where no layer is one of torch's.
 KerasRules keras_rules(const Checkpoint& keras);
 
 /// The state dict of torch's layers: without `states`, and with the notes kept in it (origin.h). Errors: those of

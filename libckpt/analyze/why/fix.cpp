@@ -232,7 +232,9 @@ bool apply_to_tree(Checkpoint& checkpoint, const FixPlan& plan, const FixStep& s
       rename(checkpoint, plan, step);
       return true;
     case FixStep::Kind::rules:
-      checkpoint = with_origin(apply_rules(checkpoint, step.rules, {.at = plan.at}), step.origin);
+      checkpoint = apply_rules(checkpoint, step.rules, {.at = plan.at});
+      // Rules without a note leave what the file remembers of others; the way back forgets it.
+      if (!step.origin.empty() || step.to == "backwards") checkpoint = with_origin(checkpoint, step.origin);
       return true;
     case FixStep::Kind::drop_optimizer:
       checkpoint.root = DropOptimizers().map(checkpoint.root);

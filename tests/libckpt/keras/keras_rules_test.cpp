@@ -125,7 +125,7 @@ TEST(KerasRules, SayWhereTheColumnsAreNotKnown) {
                  layer("Flatten", R"("name": "f")") + "," + layer("Dense", R"("name": "top")"));
   const Checkpoint keras = file({{"layers.conv2d.vars.0", {1, 1, 1, 2}}, {"layers.dense.vars.0", {4, 1}}}, config);
   EXPECT_EQ(values(converted(keras), "top.weight"), (std::vector<float>{0, 1, 2, 3}));
-  EXPECT_THAT(ckpt::keras_rules(keras).notes, Contains(HasSubstr("'top': sees what Flatten makes of images")));
+  EXPECT_THAT(ckpt::keras_rules(keras).notes, Contains(HasSubstr("'top': sees, or may see, what Flatten")));
 }
 
 TEST(KerasRules, LeaveWhatTorchHasNoModuleFor) {
@@ -217,4 +217,197 @@ TEST(KerasRules, DoWithoutAConfigurationThatIsNone) {
                              "{\"class_name\": 3, \"config\": {\"layers\": {\"a\": 1}}}"}) {
     EXPECT_THAT(names(converted(file({{"layers.dense.vars.0", {3, 1}}}, config))), testing::SizeIs(1)) << config;
   }
+}
+
+namespace {
+
+/// A layer of a functional model; each call is written as JSON.
+std::string called(const std::string& kind, const std::string& name, const std::string& calls,
+                   const std::string& fields = "") {
+  return R"({"class_name": ")" + kind + R"(", "config": {"name": ")" + name + "\"" + fields +
+         R"(}, "inbound_nodes": [)" + calls + "]}";
+}
+
+/// The call of one layer, or of several, on what other layers gave: "conv1", 0.
+std::string call(const std::vector<std::pair<std::string, int>>& inputs) {
+  std::string out;
+  for (const auto& [name, index] : inputs) {
+    out += (out.empty() ? "" : ", ") + (R"({"config": {"keras_history": [")" + name + "\", ") + std::to_string(index) +
+           ", 0]}}";
+  }
+  return R"({"args": [[)" + out + "]]}";
+}
+
+std::string functional(const std::string& layers) {
+  return R"({"class_name": "Functional", "config": {"layers": [)" + layers + "]}}";
+}
+
+std::vector<std::string> notes(const Tensors& tensors, const std::string& config) {
+  return ckpt::keras_rules(file(tensors, config)).notes;
+}
+
+constexpr const char* kMaySee = ": sees, or may see, what Flatten or Reshape makes";
+
+}  // namespace
+
+TEST(KerasRules, FollowTheCallOfALayerThatIsUsedTwice) {
+  const std::string config =
+      functional(called("InputLayer", "x", "") + "," + called("Conv2D", "a", call({{"x", 0}})) + "," +
+                 called("Conv2D", "b", call({{"x", 0}})) + "," +
+                 called("Flatten", "f", call({{"a", 0}}) + "," + call({{"b", 0}})) + "," +
+                 called("Dense", "of_a", call({{"f", 0}})) + "," + called("Dense", "of_b", call({{"f", 1}})));
+  const Checkpoint torch = converted(file({{"layers.conv2d.vars.0", {1, 1, 1, 2}},
+                                           {"layers.conv2d_1.vars.0", {1, 1, 1, 3}},
+                                           {"layers.dense.vars.0", {6, 1}},
+                                           {"layers.dense_1.vars.0", {6, 1}}},
+                                          config));
+  EXPECT_EQ(values(torch, "of_a.weight"), (std::vector<float>{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(values(torch, "of_b.weight"), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(KerasRules, SayWhereOtherLayersLieBetweenAFlattenAndADenseLayer) {
+  const Tensors tensors = {{"layers.conv2d.vars.0", {1, 1, 1, 2}}, {"layers.dense.vars.0", {8, 1}}};
+  const std::string conv = called("InputLayer", "x", "") + "," + called("Conv2D", "c", call({{"x", 0}})) + ",";
+  const std::string two = conv + called("Flatten", "f", call({{"c", 0}})) + "," +
+                          called("Concatenate", "k", call({{"x", 0}, {"f", 0}})) + "," +
+                          called("Dense", "top", call({{"k", 0}}));
+  EXPECT_THAT(notes(tensors, functional(two)), Contains(HasSubstr(std::string("'top'") + kMaySee)));
+  for (const char* kind : {"PReLU", "UnitNormalization"}) {
+    const std::string between = layer("Conv2D", R"("name": "c")") + "," + layer("Flatten", R"("name": "f")") + "," +
+                                layer(kind, R"("name": "p")") + "," + layer("Dense", R"("name": "top")");
+    EXPECT_THAT(notes(tensors, sequential(between)), Contains(HasSubstr(kMaySee))) << kind;
+  }
+  const std::string reshaped = layer("Conv2D", R"("name": "c")") + "," +
+                               layer("Reshape", R"("name": "r", "target_shape": [-1])") + "," +
+                               layer("Dense", R"("name": "top")");
+  EXPECT_THAT(notes(tensors, sequential(reshaped)), Contains(HasSubstr(kMaySee)));
+  const std::string pooled = conv + called("GlobalAveragePooling2D", "p", call({{"c", 0}})) + "," +
+                             called("Concatenate", "k", call({{"p", 0}, {"p", 0}})) + "," +
+                             called("Dense", "top", call({{"k", 0}}));
+  EXPECT_THAT(notes(tensors, functional(pooled)), IsEmpty());
+}
+
+TEST(KerasRules, SayThatSequencesOfFlattenedImagesKeepTheirColumns) {
+  const auto each = [](const std::string& inner) {
+    return layer("TimeDistributed", R"("name": "t", "layer": )" + inner);
+  };
+  const std::string config =
+      sequential(each(layer("Conv2D", R"("name": "c")")) + "," + each(layer("Flatten", R"("name": "f")")) + "," +
+                 layer("LSTM", R"("name": "l")"));
+  const Tensors tensors = {{"layers.lstm.cell.vars.0", {8, 4}}, {"layers.lstm.cell.vars.1", {1, 4}}};
+  EXPECT_THAT(notes(tensors, config), Contains(HasSubstr(std::string("'l'") + kMaySee)));
+}
+
+TEST(KerasRules, GoByTheOrderThatAFlattenGivesChannels) {
+  const auto turned = [](const std::string& conv, const std::string& flatten) {
+    const std::string config = sequential(layer("Conv2D", R"("name": "c", "data_format": ")" + conv + "\"") + "," +
+                                          layer("Flatten", R"("name": "f", "data_format": ")" + flatten + "\"") + "," +
+                                          layer("Dense", R"("name": "top")"));
+    const Checkpoint keras = file({{"layers.conv2d.vars.0", {1, 1, 1, 2}}, {"layers.dense.vars.0", {4, 1}}}, config);
+    return values(converted(keras), "top.weight") == std::vector<float>{0, 2, 1, 3};
+  };
+  EXPECT_TRUE(turned("channels_last", "channels_last"));
+  EXPECT_TRUE(turned("channels_first", "channels_first"));
+  EXPECT_FALSE(turned("channels_first", "channels_last"));
+  EXPECT_FALSE(turned("channels_last", "channels_first"));
+}
+
+TEST(KerasRules, TakeNoOtherConvolutionForTheOneThatMadeTheChannels) {
+  const std::string config = sequential(layer("ConvLSTM2D", R"("name": "c")") + "," +
+                                        layer("Flatten", R"("name": "f")") + "," + layer("Dense", R"("name": "top")"));
+  const Checkpoint keras = file({{"c.c.kernel:0", {1, 1, 1, 4}}, {"top.top.kernel:0", {8, 1}}}, config);
+  EXPECT_EQ(values(converted(keras), "top.weight"), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(KerasRules, GoByTheNumbersOfWeights) {
+  const std::string at = "layers.batch_normalization.vars.";
+  const Checkpoint keras = file({{at + "3", {4}}, {at + "1", {2}}, {at + "0", {1}}, {at + "2", {3}}});
+  EXPECT_THAT(
+      names(converted(keras)),
+      testing::UnorderedElementsAre("batch_normalization.weight [1]", "batch_normalization.bias [2]",
+                                    "batch_normalization.running_mean [3]", "batch_normalization.running_var [4]"));
+  const Checkpoint lacking = file({{"layers.conv2d.vars.1", {1, 1, 1, 1}}, {"layers.dense.vars.0", {3, 1}}});
+  EXPECT_THAT(ckpt::keras_rules(lacking).left, ElementsAre("layers.conv2d.vars.1"));
+}
+
+TEST(KerasRules, LeaveLayersThatAreNotWhatTheyAreCalled) {
+  const std::string dense = layer("Dense", R"("name": "d")");
+  const Tensors tensors = {{"layers.dense.vars.0", {3, 1}}, {"layers.dense_1.vars.0", {3, 1}}};
+  const std::string custom = R"({"class_name": "Dense", "registered_name": "mine>Dense", "config": {"name": "m"}})";
+  EXPECT_THAT(ckpt::keras_rules(file(tensors, sequential(dense + "," + custom))).left,
+              ElementsAre("layers.dense_1.vars.0"));
+  const std::string biased = layer("Dense", R"("name": "e", "use_bias": true)");
+  EXPECT_THAT(ckpt::keras_rules(file(tensors, sequential(dense + "," + biased))).left,
+              ElementsAre("layers.dense_1.vars.0"));
+  const Tensors twice = {
+      {"layers.dense.vars.0", {3, 1}}, {"layers.dense_1.vars.0", {3, 1}}, {"layers.dense_2.vars.0", {3, 1}}};
+  EXPECT_THAT(
+      ckpt::keras_rules(file(twice, sequential(dense + "," + dense + "," + layer("Dense", R"("name": "e")")))).left,
+      testing::UnorderedElementsAre("layers.dense.vars.0", "layers.dense_1.vars.0"));
+}
+
+TEST(KerasRules, LeaveNormsAlongOtherDimensionsThanTorchs) {
+  const auto left = [](const std::string& fields, const std::string& rank) {
+    const std::string config =
+        sequential(R"({"class_name": "LayerNormalization", "config": {"name": "n")" + fields +
+                   R"(}, "build_config": {"input_shape": )" + rank + "}}," + layer("Dense", R"("name": "d")"));
+    const std::string at = "layers.layer_normalization.vars.";
+    return ckpt::keras_rules(file({{at + "0", {3}}, {at + "1", {3}}, {"layers.dense.vars.0", {3, 1}}}, config)).left;
+  };
+  EXPECT_THAT(left("", "[null, 3, 3]"), IsEmpty());
+  EXPECT_THAT(left(R"(, "axis": [-1])", "[null, 3, 3]"), IsEmpty());
+  EXPECT_THAT(left(R"(, "axis": [2])", "[null, 3, 3]"), IsEmpty());
+  EXPECT_THAT(left(R"(, "axis": [1])", "[null, 3, 3]"), testing::SizeIs(2));
+  EXPECT_THAT(left(R"(, "axis": [-1], "rms_scaling": true)", "[null, 3, 3]"), testing::SizeIs(2));
+}
+
+TEST(KerasRules, SayWhatLayersComputeOtherwise) {
+  const std::string lstm = layer("LSTM", R"("name": "f", "activation": "tanh")");
+  const std::string config =
+      sequential(layer("Embedding", R"("name": "e", "mask_zero": true)") + "," +
+                 layer("Conv1D", R"("name": "c", "padding": "causal")") + "," +
+                 layer("Bidirectional", R"("name": "b", "merge_mode": "sum", "layer": )" + lstm) + "," +
+                 layer("Reshape", R"("name": "r", "target_shape": [2, 2, 2])") + "," +
+                 layer("Conv2DTranspose", R"("name": "t", "padding": "same", "strides": [2, 2])"));
+  const std::string both = "layers.bidirectional.";
+  const std::vector<std::string> said = notes({{"layers.embedding.vars.0", {5, 2}},
+                                               {"layers.conv1d.vars.0", {2, 2, 2}},
+                                               {both + "forward_layer.cell.vars.0", {2, 4}},
+                                               {both + "forward_layer.cell.vars.1", {1, 4}},
+                                               {"layers.conv2d_transpose.vars.0", {3, 3, 1, 2}}},
+                                              config);
+  for (const char* text : {"'e': of mask_zero=True", "'c': of padding 'causal'", "'b': does not put its two directions",
+                           "'r': makes images of features", "'t': of padding 'same' with a stride, Keras leaves out"}) {
+    EXPECT_THAT(said, Contains(HasSubstr(text)));
+  }
+  EXPECT_THAT(notes({{"layers.lstm.cell.vars.0", {2, 4}}, {"layers.lstm.cell.vars.1", {1, 4}}}, ""),
+              Contains(HasSubstr("does not say which activations")));
+  EXPECT_THAT(notes({{"layers.layer_normalization.vars.0", {2}}, {"layers.layer_normalization.vars.1", {2}}}, ""),
+              Contains(HasSubstr("does not say which eps")));
+}
+
+TEST(KerasRules, RefuseWeightsThatAreQuantised) {
+  Checkpoint keras = file({{"layers.dense.vars.0", {8, 4}}, {"layers.dense.vars.1", {4}}});
+  ckpt::Dict dict = keras.root.as_dict();
+  ckpt::Entry kernel = dict.items[0].second.as_entry();
+  kernel.dtype = core::DType::i8;
+  kernel.bytes = ckpt::memory_source(core::ByteVector(32));
+  dict.items[0].second = Value::tensor(std::make_shared<const ckpt::Entry>(std::move(kernel)));
+  keras.root = Value::dict(std::move(dict));
+  EXPECT_THROW(ckpt::keras_rules(keras), core::Error);  // the second is a scale and no bias
+}
+
+TEST(KerasRules, TakeTheBackwardLayerForOneLikeTheForwardLayer) {
+  const std::string relu = layer("LSTM", R"("name": "f", "use_bias": false, "activation": "relu")");
+  const std::string config =
+      sequential(layer("Bidirectional", R"("name": "b", "layer": )" + relu) + "," + layer("Dense", R"("name": "d")"));
+  const std::string at = "layers.bidirectional.";
+  EXPECT_THAT(ckpt::keras_rules(file({{at + "forward_layer.cell.vars.0", {2, 4}},
+                                      {at + "forward_layer.cell.vars.1", {1, 4}},
+                                      {at + "backward_layer.cell.vars.0", {2, 4}},
+                                      {at + "backward_layer.cell.vars.1", {1, 4}},
+                                      {"layers.dense.vars.0", {3, 1}}},
+                                     config))
+                  .left,
+              testing::SizeIs(4));
 }

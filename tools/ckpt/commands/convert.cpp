@@ -174,7 +174,9 @@ void apply_named_rules(Edit& edit, const std::string& name, bool reverse) {
     rules = ckpt::rules_for(*given.pack, keys);
   }
   edit.checkpoint = ckpt::apply_rules(edit.checkpoint, rules, {"", !given.pack.has_value()}, &report);
-  if (given.pack) edit.checkpoint = ckpt::with_origin(edit.checkpoint, ckpt::origin_text(*given.pack));
+  if (given.pack && !given.pack->note.empty()) {  // without one, what the file remembers of others stays true
+    edit.checkpoint = ckpt::with_origin(edit.checkpoint, ckpt::origin_text(*given.pack));
+  }
   edit.summary += ", by the rules " + name + (reverse ? " backwards" : "");
   note_rules(edit, rules, report);
   if (given.pack) warn_of_pack(edit, *given.pack, report);

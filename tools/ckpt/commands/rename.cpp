@@ -114,8 +114,8 @@ Edit apply_pack(const ckpt::Checkpoint& checkpoint, const ckpt::RulePack& pack, 
   ckpt::KeyList keys = ckpt::key_list_of(checkpoint, checkpoint.path.string(), at);
   ckpt::Rules rules = unchecked ? pack.rules : ckpt::rules_for(pack, shapes_of(keys));
   ckpt::RuleReport report;
-  ckpt::Checkpoint renamed =
-      ckpt::with_origin(ckpt::apply_rules(checkpoint, rules, {.at = at}, &report), ckpt::origin_text(pack));
+  ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, {.at = at}, &report);
+  if (!pack.note.empty()) renamed = ckpt::with_origin(renamed, ckpt::origin_text(pack));
   const ckpt::RuleReport whole = report;
   report.unmatched.clear();
   Edit edit = describe(std::move(renamed), report);
