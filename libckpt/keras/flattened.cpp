@@ -63,42 +63,6 @@ constexpr std::array<std::string_view, 10> kConvolutions = {
 /// They move values to other places.
 constexpr std::array<std::string_view, 4> kMoving = {"Flatten", "Reshape", "Permute", "Lambda"};
 
-/// Whose output goes in: of which layer, and of which call of it.
-struct Input {
-  std::string name;
-  std::size_t call = 0;
-  std::int64_t tensor = 0;
-};
-
-/// ["conv1", 0, 0], which is "keras_history" in Keras 3.
-bool is_history(const std::vector<JsonView>& items) {
-  return items.size() >= 3 && items[0].is(JsonView::Kind::text) && items[1].is_count() && items[2].is_count();
-}
-
-/// All under a node of "inbound_nodes", in order.
-void take_inputs(const JsonView& view, std::vector<Input>& out) {
-  using Kind = JsonView::Kind;
-  if (view.is(Kind::object)) {
-    for (const char* field : {"config", "keras_history", "args"}) {
-      if (view.has(field)) take_inputs(view.at(field), out);
-    }
-  }
-  if (!view.is(Kind::array)) return;
-  const std::vector<JsonView> items = view.items();
-  if (is_history(items)) {
-    out.push_back(
-        {std::string(items[0].as_text()), static_cast<std::size_t>(items[1].as_integer()), items[2].as_integer()});
-    return;
-  }
-  for (const JsonView& item : items) take_inputs(item, out);
-}
-
-std::vector<JsonView> calls_of(const KerasNode& layer) {
-  if (!layer.whole.has("inbound_nodes")) return {};
-  const JsonView calls = layer.whole.at("inbound_nodes");
-  return calls.is(JsonView::Kind::array) ? calls.items() : std::vector<JsonView>();
-}
-
 /// In a Sequential the layer above; null for the first one, and for what is no layer of it.
 const KerasNode* layer_above(const KerasNode& model, const KerasNode& layer) {
   if (model.children.empty()) return nullptr;
@@ -110,15 +74,15 @@ const KerasNode* layer_above(const KerasNode& model, const KerasNode& layer) {
 /// The one layer whose output is that of a model; null where there are several.
 const KerasNode* output_of(const KerasNode& model) {
   if (model.kind == "Sequential") return &model.children.back();
-  std::vector<Input> outputs;
-  if (model.config.has("output_layers")) take_inputs(model.config.at("output_layers"), outputs);
+  std::vector<KerasInput> outputs;
+  if (model.config.has("output_layers")) take_keras_inputs(model.config.at("output_layers"), outputs);
   return outputs.size() == 1 ? model.by_name(outputs[0].name) : nullptr;
 }
 
 bool has_one_input(const KerasNode& model) {
   if (model.kind == "Sequential") return true;
-  std::vector<Input> inputs;
-  if (model.config.has("input_layers")) take_inputs(model.config.at("input_layers"), inputs);
+  std::vector<KerasInput> inputs;
+  if (model.config.has("input_layers")) take_keras_inputs(model.config.at("input_layers"), inputs);
   return inputs.size() == 1;
 }
 
@@ -168,15 +132,15 @@ class WayBack {
 
   /// By the call of this layer that the way came to.
   const KerasNode* layer_before() {
-    const std::vector<JsonView> calls = calls_of(*layer_);
+    const auto& calls = layer_->calls;
     if (calls.empty() && model_->kind == "Sequential") {
       if (&model_->children.front() == layer_) return nullptr;
       const KerasNode* above = layer_above(*model_, *layer_);
       return above == nullptr ? lose() : above;
     }
     if (calls.empty()) return layer_->kind == "InputLayer" ? nullptr : lose();
-    std::vector<Input> inputs;
-    if (call_ < calls.size()) take_inputs(calls[call_], inputs);
+    if (call_ >= calls.size()) return lose();
+    const std::vector<KerasInput>& inputs = calls[call_];
     const bool alike = layer_->kind == "Add";  // all its inputs have one order
     if (inputs.empty() || inputs[0].tensor != 0 || (inputs.size() > 1 && !alike)) return lose();
     call_ = inputs[0].call;
@@ -202,7 +166,8 @@ class MovedBefore {
       const auto [in, at] = todo.back();
       todo.pop_back();
       if (!seen_.insert(at).second) continue;
-      if (seen_.size() > kMostSteps) return true;
+      steps_ += 1 + at->inputs();
+      if (steps_ > kMostSteps) return true;
       for (const KerasNode* before : before_all(*in, *at)) {
         if (moves(*before)) return true;
         if (!ends(*before)) todo.emplace_back(in, before);
@@ -219,12 +184,12 @@ class MovedBefore {
  private:
   std::vector<const KerasNode*> before_all(const KerasNode& model, const KerasNode& layer) {
     std::vector<const KerasNode*> out;
-    std::vector<Input> inputs;
-    for (const JsonView& call : calls_of(layer)) take_inputs(call, inputs);
-    for (const Input& input : inputs) {
-      if (const KerasNode* before = model.by_name(input.name)) out.push_back(before);
+    for (const std::vector<KerasInput>& call : layer.calls) {
+      for (const KerasInput& input : call) {
+        if (const KerasNode* before = model.by_name(input.name)) out.push_back(before);
+      }
     }
-    if (inputs.empty() && model.kind == "Sequential") {
+    if (layer.calls.empty() && model.kind == "Sequential") {
       if (const KerasNode* above = layer_above(model, layer)) out.push_back(above);
     }
     reaches_inputs_ = out.empty() || out.front()->kind == "InputLayer";
@@ -247,6 +212,7 @@ class MovedBefore {
 
   const KerasNode& root_;
   std::set<const KerasNode*> seen_;
+  std::size_t steps_ = 0;
   bool reaches_inputs_ = false;
 };
 

@@ -39,6 +39,19 @@ std::vector<KerasNode> nodes_of(const JsonView& list) {
   return nodes;
 }
 
+/// ["conv1", 0, 0], which is "keras_history" in Keras 3.
+bool is_history(const std::vector<JsonView>& items) {
+  return items.size() >= 3 && items[0].is(JsonView::Kind::text) && items[1].is_count() && items[2].is_count();
+}
+
+std::vector<std::vector<KerasInput>> calls_of(const JsonView& whole) {
+  std::vector<std::vector<KerasInput>> calls;
+  const std::optional<JsonView> nodes = member(whole, "inbound_nodes");
+  if (!nodes || !nodes->is(JsonView::Kind::array)) return calls;
+  for (const JsonView& node : nodes->items()) take_keras_inputs(node, calls.emplace_back());
+  return calls;
+}
+
 /// Keras 3 has a registered name for classes that are not its own layers, which may be called like those.
 bool is_custom(const JsonView& whole, const std::string& kind) {
   const bool model = kind == "Functional" || kind == "Sequential" || kind == "Model";
@@ -58,6 +71,7 @@ KerasNode node_of(const JsonView& whole) {
   node.config = *config;
   node.name = member_text(*config, "name");
   if (node.name.empty()) node.name = member_text(whole, "name");
+  node.calls = calls_of(whole);
   const std::optional<JsonView> layers = member(*config, "layers");
   if (layers && layers->is(JsonView::Kind::array)) node.children = nodes_of(*layers);
   for (std::size_t i = 0; i < node.children.size(); ++i) {
@@ -86,6 +100,12 @@ const KerasNode* KerasNode::by_container(std::string_view wanted) const {
 const KerasNode* KerasNode::by_name(std::string_view wanted) const {
   auto found = names.find(wanted);
   return found == names.end() ? nullptr : &children[found->second];
+}
+
+std::size_t KerasNode::inputs() const {
+  std::size_t count = 0;
+  for (const std::vector<KerasInput>& call : calls) count += call.size();
+  return count;
 }
 
 std::optional<bool> KerasNode::flag(std::string_view field) const {
@@ -151,6 +171,24 @@ std::optional<KerasConfig> KerasConfig::read(const Checkpoint& checkpoint) {
     }
   }
   return std::nullopt;
+}
+
+void take_keras_inputs(const JsonView& view, std::vector<KerasInput>& out) {
+  constexpr std::size_t kMostInputs = 512;
+  using Kind = JsonView::Kind;
+  if (view.is(Kind::object)) {
+    for (const char* field : {"config", "keras_history", "args"}) {
+      if (view.has(field)) take_keras_inputs(view.at(field), out);
+    }
+  }
+  if (!view.is(Kind::array) || out.size() >= kMostInputs) return;
+  const std::vector<JsonView> items = view.items();
+  if (is_history(items)) {
+    const auto call = static_cast<std::size_t>(items[1].as_integer());
+    out.push_back({std::string(items[0].as_text()), call, items[2].as_integer()});
+    return;
+  }
+  for (const JsonView& item : items) take_keras_inputs(item, out);
 }
 
 std::string keras_snake_case(std::string_view name) {

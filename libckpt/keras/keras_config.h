@@ -15,13 +15,21 @@
 
 namespace ckpt::detail {
 
+/// Whose output goes in: of which layer, and of which call of it.
+struct KerasInput {
+  std::string name;
+  std::size_t call = 0;
+  std::int64_t tensor = 0;
+};
+
 /// A layer, or a model of layers.
 struct KerasNode {
   std::string kind;       ///< its class: "Conv2D"; of one that somebody wrote "Custom>Conv2D"
   std::string name;       ///< "conv1"
   std::string container;  ///< what the file of weights calls it: "conv2d_3"
   JsonView config = {};
-  JsonView whole = {};  ///< with "inbound_nodes"
+  JsonView whole = {};                              ///< with "build_config"
+  std::vector<std::vector<KerasInput>> calls = {};  ///< "inbound_nodes"
   std::vector<KerasNode> children = {};
   std::map<std::string, std::size_t, std::less<>> names = {};       ///< of children, the first of each
   std::map<std::string, std::size_t, std::less<>> containers = {};  ///< of children
@@ -30,6 +38,7 @@ struct KerasNode {
 
   const KerasNode* by_container(std::string_view container) const;
   const KerasNode* by_name(std::string_view name) const;
+  std::size_t inputs() const;  ///< of all calls
 
   bool is_custom() const { return kind.find('>') != std::string::npos; }
 
@@ -57,6 +66,9 @@ class KerasConfig {
   JsonDocument document_;
   KerasNode root_;
 };
+
+/// Adds all under a node of "inbound_nodes", or under "output_layers", in order. No layer has as many as are left out.
+void take_keras_inputs(const JsonView& view, std::vector<KerasInput>& out);
 
 /// "conv2d_transpose" of "Conv2DTranspose", as Keras makes names of classes.
 std::string keras_snake_case(std::string_view name);
