@@ -63,7 +63,8 @@ def family(case):
     if library == "transformers":
         name = re.sub(r"(For[A-Z]\w*|LMHeadModel|EncoderModel|TextModel|VisionModel|Model)$", "", name)
     if library.startswith("torchvision"):
-        name = re.sub(r"(_[a-z0-9]*|[0-9]+[a-z0-9_]*)$", "", name.lower().replace("mobilenet_", "mobilenet"))
+        name = name.lower().replace("_", "").replace("visiontransformer", "vit").replace("swintransformer", "swin")
+        name = re.match(r"(mobilenetv\d|efficientnet(v2)?|shufflenet|regnet|convnext|deeplabv3|inception|vit|swin|[a-z]+)", name)[0]
     return f"{name} ({library.split('.')[0].replace('language_models', 'nanoGPT').replace('small_models', 'tutorials')})"
 
 
