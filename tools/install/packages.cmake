@@ -74,8 +74,9 @@ set(CPACK_DEBIAN_TOOL_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_TOOL_PACKAGE_RECOMMENDS libcurl4)  # opened when a file lies on another machine
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
+# libc6 and those behind it are the plug-in's for MPI, whose own library the launcher brings.
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-    "${library_package} (= ${PROJECT_VERSION}), libzstd-dev, libxxhash-dev, libdeflate-dev, libsimdjson-dev, libisal-dev, nettle-dev, libre2-dev, zlib1g-dev, libdnnl-dev, libopenblas-dev, libpng-dev, libjpeg-dev")
+    "${library_package} (= ${PROJECT_VERSION}), libzstd-dev, libxxhash-dev, libdeflate-dev, libsimdjson-dev, libisal-dev, nettle-dev, libre2-dev, zlib1g-dev, libdnnl-dev, libopenblas-dev, libpng-dev, libjpeg-dev, libc6, libgcc-s1, libstdc++6")
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "libgloo-dev, openmpi-bin")  # for training in several processes
 set(summary "Reads, repairs, converts and writes model checkpoints")
 set(CPACK_COMPONENT_TOOL_DESCRIPTION "${summary}
