@@ -204,7 +204,9 @@ void fork_a_child() {
   if (child == 0) std::exit(0);
   int status = -1;
   ::waitpid(child, &status, 0);
+#ifndef __SANITIZE_ADDRESS__  // which takes for lost what threads pointed to that a child does not have
   if (status != 0) throw std::runtime_error("child");
+#endif
   std::this_thread::sleep_for(milliseconds(500));
   dist::barrier();
 }
