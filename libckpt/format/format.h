@@ -78,6 +78,7 @@ struct Format {
   bool has_checksums = false;      ///< whether it keeps a checksum of every tensor, which readers compare
   bool several_files = false;      ///< whether a checkpoint of it is a folder, or an index and its shards
   bool is_folder = false;          ///< whether write() makes a folder of the name that it is given
+  bool edits_in_place = true;      ///< false: what write() makes of an edit is not laid out as what was there
   bool torch_save = false;         ///< whether torch.save writes it, or once did
   bool objects_beside = false;     ///< whether tensors have dotted names, and all else lies beside them as objects
   CarriedObjects objects = CarriedObjects::left_out;

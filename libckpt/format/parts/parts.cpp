@@ -66,6 +66,7 @@ const Format kParts = {
     .has_checksums = true,
     .several_files = true,
     .is_folder = true,
+    .edits_in_place = false,
     .objects_beside = true,
     .writes_as = "native",
 };

@@ -107,14 +107,11 @@ std::string format_of(const EditOptions& options, const Job& job, const ckpt::Ch
   return same && !is_only_read(checkpoint) ? checkpoint.format : "";
 }
 
-/// Native parts: an edit would write them all.
-constexpr std::string_view kWrittenWhole = "parts";
-
 /// A file of a form that is only read becomes a PyTorch zip file of the same name, where that holds all that is in it;
 /// others, and a model of several files, stay.
 void check_in_place(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
   const ckpt::Format* format = ckpt::find_format(checkpoint.format);
-  bool stays = format != nullptr && (format->write == nullptr || format->name == kWrittenWhole) &&
+  bool stays = format != nullptr && (format->write == nullptr || !format->edits_in_place) &&
                (format->several_files || format->writes_as.empty());
   if (!options.in_place || !stays) return;
   throw Error(ErrorCode::unsupported,
