@@ -529,14 +529,12 @@ void note_keras(Diagnosis& diagnosis, const Value& root) {
   const bool ruled =
       std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == FixStep::Kind::rules; });
   const std::vector<NamedEntry> entries = list_entries(root);
-  const bool keras = std::any_of(entries.begin(), entries.end(), [](const NamedEntry& named) {
-    return named.name.find(".vars.") != std::string::npos;
-  });
+  const bool keras = std::any_of(entries.begin(), entries.end(),
+                                 [](const NamedEntry& named) { return detail::is_counted_by_keras(named.name); });
   if (!keras || ruled || diagnosis.loads()) return;
   diagnosis.notes.emplace_back(
       "the names are those of Keras 3; 'ckpt convert FILE OUT --rules keras' makes them those of torch's layers, by "
-      "the "
-      "kinds of Keras' layers");
+      "the kinds of Keras' layers");
 }
 
 }  // namespace

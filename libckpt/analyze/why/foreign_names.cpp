@@ -181,10 +181,8 @@ std::optional<Trial> try_pack(const Attempt& attempt, const Trial& before, const
   return trial;
 }
 
-/// Keras counts the layers of a class: layers.conv2d_7.vars.0.
 bool counts_layers(const std::vector<NamedShape>& keys) {
-  return std::any_of(keys.begin(), keys.end(),
-                     [](const NamedShape& key) { return key.name.find(".vars.") != std::string_view::npos; });
+  return std::any_of(keys.begin(), keys.end(), [](const NamedShape& key) { return is_counted_by_keras(key.name); });
 }
 
 /// So that rules for such names hold for one depth.
@@ -320,6 +318,10 @@ double share_of(const std::vector<FileKey>& keys, const RulePack& pack, const Ke
 }
 
 }  // namespace
+
+bool is_counted_by_keras(std::string_view name) {
+  return name.find(".vars.") != std::string_view::npos;
+}
 
 std::vector<NearModel> models_by_rules(const std::vector<FileKey>& file, const std::vector<RulePack>& packs,
                                        const std::vector<KeyList>& known) {
