@@ -20,6 +20,10 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Of "mobilenetv3small" and "resnet50"; the last one is of names that have no letters behind their numbers.
+FAMILIES_OF_TORCHVISION = (
+    r"mobilenetv\d|efficientnet(v2)?|shufflenet|regnet|convnext|deeplabv3|fcn|inceptionv3|vit|swin|[a-z]+"
+)
 COLUMNS = {
     "keys, versions, text": ("layout",),
     "ties": ("ties",),
@@ -35,7 +39,12 @@ def run(build, golden, program, *words):
     """[(id, passed)] of one golden program."""
     with tempfile.NamedTemporaryFile() as listed:
         environment = dict(os.environ, CKPT_GOLDEN_DIR=str(golden), CKPT_GOLDEN_LIST=listed.name)
-        done = subprocess.run([build / "bin" / program, *words], env=environment, stdout=subprocess.PIPE, text=True)
+        path = build / "bin" / program
+        if not path.exists():
+            sys.exit(f"golden_table.py: {path} is not built; 'bash tests/run.sh' builds it")
+        done = subprocess.run([path, *words], env=environment, stdout=subprocess.PIPE, text=True)
+        if done.returncode == 77:
+            sys.exit(f"golden_table.py: {golden} has no golden data for {program}; 'bash tests/run.sh' unpacks them")
         if done.returncode not in (0, 1):
             sys.exit(f"golden_table.py: {program} ended with {done.returncode}")
         sys.stderr.write(done.stdout.rstrip().rsplit("\n", 1)[-1] + "\n")
@@ -64,7 +73,7 @@ def family(case):
         name = re.sub(r"(For[A-Z]\w*|LMHeadModel|EncoderModel|TextModel|VisionModel|Model)$", "", name)
     if library.startswith("torchvision"):
         name = name.lower().replace("_", "").replace("visiontransformer", "vit").replace("swintransformer", "swin")
-        name = re.match(r"(mobilenetv\d|efficientnet(v2)?|shufflenet|regnet|convnext|deeplabv3|inception|vit|swin|[a-z]+)", name)[0]
+        name = re.match(FAMILIES_OF_TORCHVISION, name)[0]
     return f"{name} ({library.split('.')[0].replace('language_models', 'nanoGPT').replace('small_models', 'tutorials')})"
 
 
@@ -90,7 +99,7 @@ def families(build, golden, full):
     return all(one for found in results.values() for one in found)
 
 
-def tokenizers(build, golden):
+def tokenizers(build, golden, _full):
     results = collections.defaultdict(list)
     scripts = {}
     for name, passed in run(build, golden, "golden_tokenizers"):
@@ -107,7 +116,7 @@ def tokenizers(build, golden):
     return all(one for found in results.values() for one in found)
 
 
-def blocks(build, golden):
+def blocks(build, golden, _full):
     results = collections.defaultdict(list)
     for name, passed in run(build, golden, "golden_blocks"):
         words = name.split("/")
@@ -118,22 +127,23 @@ def blocks(build, golden):
     return all(one for found in results.values() for one in found)
 
 
+# Each prints its table, and says whether all in it is equal.
+TABLES = {"families": families, "tokenizers": tokenizers, "blocks": blocks}
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("tables", nargs="*", choices=[[], "families", "tokenizers", "blocks"])
+    parser = argparse.ArgumentParser(
+        usage="golden_table.py [families | tokenizers | blocks]... [--full] [--build FOLDER]",
+        description=__doc__.split("\n\n", 2)[0] + "\n\n" + __doc__.split("\n\n", 2)[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("tables", nargs="*", metavar="TABLE", choices=[[], *TABLES], help="one of those; default: all")
     parser.add_argument("--full", action="store_true", help="models of full size too")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="default: build")
     wanted = parser.parse_args()
     golden = pathlib.Path(os.environ.get("CKPT_GOLDEN_DIR") or wanted.build / "golden")
-    tables = wanted.tables or ["families", "tokenizers", "blocks"]
-    good = True
-    if "families" in tables:
-        good &= families(wanted.build, golden, wanted.full)
-    if "tokenizers" in tables:
-        good &= tokenizers(wanted.build, golden)
-    if "blocks" in tables:
-        good &= blocks(wanted.build, golden)
-    return 0 if good else 1
+    good = [TABLES[name](wanted.build, golden, wanted.full) for name in wanted.tables or TABLES]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":
