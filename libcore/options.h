@@ -278,10 +278,8 @@ struct DataLoaderOptions : core::detail::Settings<core::DataLoaderOptions> {
   CORE_SET(batch_size) CORE_SET(shuffle) CORE_SET(sampler) CORE_SET(batch_sampler) CORE_SET(num_workers)
   CORE_SET(drop_last) CORE_SET(timeout) CORE_SET(worker_init_fn) CORE_SET(generator) CORE_SET(prefetch_factor)
   CORE_SET(persistent_workers) CORE_SET(pin_memory) CORE_GIVES(core::DataLoaderOptions)
-      /// libtorch's name of num_workers.
-      DataLoaderOptions& workers(int count) {
-    return num_workers(count);
-  }
+  /// libtorch's name of num_workers.
+  DataLoaderOptions& workers(int count) { return num_workers(count); }
 };
 
 }  // namespace core::data

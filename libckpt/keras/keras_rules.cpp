@@ -338,8 +338,7 @@ class RuleMaker {
          "not: pad what goes in");
     note(cropped_, "",
          ": of padding 'same' with a stride, Keras leaves out the odd row and column at the end of what comes out, "
-         "which "
-         "torch's padding does not: take padding=0 and crop");
+         "which torch's padding does not: take padding=0 and crop");
     note(causal_, "", ": of padding 'causal', which torch has not: pad what goes in on the left");
     note(separable_, "", ": separable convolutions are two modules here, 'depthwise' and 'pointwise'");
     note(ordered_, "", ": the columns are where torch's Flatten has the channels, first, and not where Keras has them");

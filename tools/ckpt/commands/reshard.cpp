@@ -56,8 +56,7 @@ void add_reshard(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "reshard",
       "ckpt reshard run.dcp -o wide.dcp --ranks 8\n  ckpt reshard run.dcp -o columns.dcp --ranks 2 --shard-dim 1\n  "
-      "ckpt "
-      "reshard run.dcp -o run.parts --ranks 2   # native: a .ckpt a rank",
+      "ckpt reshard run.dcp -o run.parts --ranks 2   # native: a .ckpt a rank",
       "Write a distributed checkpoint, or any other, as that many ranks would have written it. Tensors are cut as "
       "PyTorch's Shard(dim) does it; what is read of a part is what the new pieces need. The folder is "
       "PyTorch's, or native parts where its name is OUT.parts; 'ckpt split --shards N' writes safetensors.");
