@@ -75,6 +75,7 @@ build() {
     cmake --build "$folder" --target "$@"
   else
     local log=$folder/build.log
+    echo "setup: building, which takes minutes; what it does is in $log" >&2
     cmake --build "$folder" --target "$@" >"$log" 2>&1 || {
       grep -E -A 12 'error|FAILED' "$log" | head -100 >&2
       return 1
