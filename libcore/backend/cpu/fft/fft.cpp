@@ -7,15 +7,15 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <numbers>
 #include <type_traits>
-#include <unordered_map>
 #include <vector>
 
 #include <kissfft/kissfft.hh>
 
+#include "libcore/backend/cpu/fft/circle.h"
 #include "libcore/backend/cpu/fft/mixed_radix.h"
+#include "libcore/backend/cpu/fft/power_rows.h"
 #include "libcore/backend/cpu/loops.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
@@ -120,49 +120,18 @@ struct Plan {
     }
     std::sort(factors.rbegin(), factors.rend());  // the vectors of one column's later passes are longer
     const auto n = static_cast<std::int64_t>(cosines.size());
-    for (std::int64_t k = 0; k < n; ++k) set(k, n);
-  }
-
- private:
-  /// By angles up to an eighth of the circle, which are exact to the last bit but one.
-  void set(std::int64_t k, std::int64_t n) {
-    std::int64_t halves = 2 * k;  // of pi / n
-    const bool lower = halves > n;
-    if (lower) halves = 2 * n - halves;
-    const bool left = 2 * halves > n;
-    if (left) halves = n - halves;
-    const bool steep = 4 * halves > n;
-    const double angle =
-        std::numbers::pi * static_cast<double>(steep ? n - 2 * halves : 2 * halves) / static_cast<double>(2 * n);
-    const double x = steep ? std::sin(angle) : std::cos(angle), y = steep ? std::cos(angle) : std::sin(angle);
-    const auto at = static_cast<std::size_t>(k);
-    cosines[at] = left ? -x : x;
-    sines[at] = lower ? -y : y;
+    for (std::int64_t k = 0; k < n; ++k) {
+      const CirclePoint point = circle_point(k, n);
+      cosines[static_cast<std::size_t>(k)] = point.cosine;
+      sines[static_cast<std::size_t>(k)] = point.sine;
+    }
   }
 };
 using PlanPtr = std::shared_ptr<const Plan>;
 
-/// Null where a factor of the length is large. Plans are kept, up to so many numbers of all of them.
+/// Null where a factor of the length is large.
 PlanPtr plan_of(std::int64_t length) {
-  if (largest_prime(length) > cpu::kLargestFactor) return nullptr;
-  constexpr std::size_t kMostKept = 1 << 20;
-  static std::mutex mutex;
-  static auto* const kept = new std::unordered_map<std::int64_t, PlanPtr>;
-  static std::size_t numbers = 0;
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto found = kept->find(length); found != kept->end()) return found->second;
-  }
-  PlanPtr plan = std::make_shared<const Plan>(length);
-  const auto size = static_cast<std::size_t>(length);
-  const std::lock_guard lock(mutex);
-  if (size > kMostKept || !kept->emplace(length, plan).second) return plan;
-  numbers += size;
-  if (numbers <= kMostKept) return plan;
-  kept->clear();
-  kept->emplace(length, plan);
-  numbers = size;
-  return plan;
+  return largest_prime(length) > cpu::kLargestFactor ? nullptr : kept_plan<Plan>(length);
 }
 
 /// Numbers of several columns, those of one number side by side.
@@ -337,6 +306,7 @@ void restore_columns(const Plan& plan, const Rows& rows, const std::vector<Pair>
 
 template <class T>
 void transform(const Rows& rows, const std::complex<T>* in, std::complex<T>* out) {
+  if (transform_powers(rows, in, out)) return;
   if (const PlanPtr plan = plan_of(rows.length)) return transform_columns(*plan, rows, in, out);
   in_parallel(rows, rows.count, [&](auto& plan, std::int64_t begin, std::int64_t end) {
     Numbers row = row_of(rows), result = row_of(rows);
@@ -352,6 +322,7 @@ void transform(const Rows& rows, const std::complex<T>* in, std::complex<T>* out
 /// Of z = a + i b, whose transform is A + i B, where A and B are their own conjugates the other way round.
 template <class T>
 void to_half(const Rows& rows, const T* in, std::complex<T>* out) {
+  if (powers_to_half(rows, in, out)) return;
   const std::vector<Pair> pairs = pairs_of(in, rows.count, rows.length);
   if (const PlanPtr plan = plan_of(rows.length)) return halve_columns(*plan, rows, pairs, in, out);
   in_parallel(rows, static_cast<std::int64_t>(pairs.size()), [&](auto& plan, std::int64_t begin, std::int64_t end) {
@@ -376,6 +347,7 @@ void to_half(const Rows& rows, const T* in, std::complex<T>* out) {
 
 template <class T>
 void from_half(const Rows& rows, const std::complex<T>* in, T* out) {
+  if (powers_from_half(rows, in, out)) return;
   const std::vector<Pair> pairs = pairs_of(in, rows.count, rows.length / 2 + 1);
   if (const PlanPtr plan = plan_of(rows.length)) return restore_columns(*plan, rows, pairs, in, out);
   in_parallel(rows, static_cast<std::int64_t>(pairs.size()), [&](auto& plan, std::int64_t begin, std::int64_t end) {
