@@ -1,6 +1,6 @@
 #pragma once
-// std::complex as the C++ type of the elements of complex64 and complex128: what data<std::complex<float>>() and
-// from_values() of such numbers need. Thread safety: plain values.
+// std::complex as the C++ type of the elements of complex64 and complex128, and a pair of halves as that of complex32:
+// what data<std::complex<float>>() and from_values() of such numbers need. Thread safety: plain values.
 // Use: static_assert(core::dtype_of<std::complex<float>> == core::DType::c64);
 
 #include <complex>
@@ -10,6 +10,13 @@
 
 namespace core {
 
+/// An element of complex32.
+struct ComplexHalf {
+  Half real, imag;
+};
+
+template <>
+inline constexpr DType dtype_of<ComplexHalf> = DType::c32;
 template <>
 inline constexpr DType dtype_of<std::complex<float>> = DType::c64;
 template <>
@@ -31,8 +38,8 @@ inline DType parts_type(DType dtype) {
          : dtype == DType::c32 ? DType::f16
                                : dtype;
 }
-/// The complex type whose parts hold the numbers of a real one: complex128 for float64, complex64 for all others but
-/// float16, whose complex32 computes nothing. A complex type is its own.
+/// The complex type whose parts hold the numbers of a real one: complex128 for float64, complex32 for float16,
+/// complex64 for all others. A complex type is its own.
 inline DType complex_type(DType dtype) {
   return is_complex(dtype) ? dtype : dtype == DType::f64 ? DType::c128 : dtype == DType::f16 ? DType::c32 : DType::c64;
 }

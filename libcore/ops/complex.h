@@ -1,11 +1,12 @@
 #pragma once
 // Complex tensors, as torch.X. complex64 and complex128 compute on the CPU: arithmetic, functions, sums and products,
 // comparisons for equality, matrix products, with gradients by PyTorch's convention (a step against the gradient of a
-// real loss lowers it). What has no order (maximum, sort, clamp, <) is refused with PyTorch's text. complex32 is only
-// held and moved, and so is all of it on CUDA devices, which have no complex kernels: "\"mul\" not implemented for
-// 'ComplexFloat' on cuda:0". A complex number is a tensor without dimensions: x * complex_number(0, 1).
-// Optimizers update real parameters alone. Thread safety: pure functions. Use: core::Tensor z = core::complex(a, b) *
-// core::complex_number(0, 1), size = core::abs(z);
+// real loss lowers it). What has no order (maximum, sort, clamp, <) is refused with PyTorch's text. complex32 has what
+// PyTorch has of it on the CPU: conversions, parts, +, -, *, abs, sgn, ==, where, addcmul, random numbers; no division,
+// sums, functions: "\"sum_cpu\" not implemented for 'ComplexHalf'". On CUDA devices, which have no complex kernels, all
+// is only held and moved: "\"mul\" not implemented for 'ComplexFloat' on cuda:0". A complex number is a tensor without
+// dimensions: x * complex_number(0, 1). Optimizers update real parameters alone. Thread safety: pure functions. Use:
+// core::Tensor z = core::complex(a, b) * core::complex_number(0, 1), size = core::abs(z);
 
 #include <complex>
 #include <optional>

@@ -108,6 +108,7 @@ Tensor rad2deg(const Tensor& x) {
   return with_node<Rad2DegBackward>(x, host_unary(x, [](double v) { return v * (180 / pi); }));
 }
 Tensor sgn(const Tensor& x) {
+  if (x.dtype() == DType::c32) return sgn(x.to(DType::c64)).to(DType::c32);
   if (is_complex(x)) {
     return composed("SgnBackward0", {x}, [](const TensorList& in) {
       const Tensor none = in[0].detach() == 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
@@ -38,8 +40,15 @@ Generator generator_for(const Tensor& x, const MaybeGenerator& given) {
   return *given;
 }
 
-/// Fills a dense tensor by its device's kernel, or through a host copy where the device has none.
+/// Fills a dense tensor by its device's kernel, or through a host copy where the device has none. Of complex numbers
+/// both parts are drawn, of which each has half of the variance.
 void fill_dense(const Tensor& x, const Generator& generator, const RandomFill& how) {
+  const bool is_normal = how.op == RandomOp::normal || how.op == RandomOp::normal_serial;
+  if (is_complex(x) && (is_normal || how.op == RandomOp::uniform)) {
+    RandomFill of_parts = how;
+    if (is_normal) of_parts.b /= std::numbers::sqrt2;
+    return fill_dense(view_as_real(x), generator, of_parts);
+  }
   if (detail::fill_on_device(x.device(), generator, {x.mutable_raw_data(), x.dtype(), x.numel()}, how)) return;
   const Tensor on_host = empty(x.sizes(), {.dtype = x.dtype(), .device = Device()});
   detail::fill_buffer(generator, {on_host.mutable_raw_data(), x.dtype(), x.numel()}, how);

@@ -78,7 +78,9 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   const bool by_f32 = is_narrow && (table == nullptr || table->gemm[static_cast<std::size_t>(dtype)] == nullptr);
   DType compute = by_f32 ? DType::f32 : dtype;
   auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(compute)];
-  if (kernel == nullptr) throw_unsupported("matmul", backend, dtype);
+  if (kernel == nullptr) {
+    throw_unsupported(dtype != DType::c32 ? "matmul" : a.dim() == 3 ? "bmm" : "addmm_impl_cpu_", backend, dtype);
+  }
   if (compute != dtype) return cast(product(cast(a, compute), cast(b, compute), options), dtype);
   const core::detail::OpScope scope(product_name(a, options), a, b);
   Tensor kept_a, kept_b;

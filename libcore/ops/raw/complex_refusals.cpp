@@ -18,10 +18,32 @@ bool has_own_text(const Backend& backend, DType dtype) {
 /// The names of PyTorch's kernels, which its messages show.
 std::string kernel_of(UnaryOp op) {
   switch (op) {
+    case UnaryOp::exp:
+    case UnaryOp::log:
+    case UnaryOp::sin:
+    case UnaryOp::cos:
+    case UnaryOp::tan:
+    case UnaryOp::tanh:
+    case UnaryOp::sqrt:
+    case UnaryOp::asin:
+    case UnaryOp::acos:
+    case UnaryOp::atan:
+    case UnaryOp::log2:
+    case UnaryOp::log10:
+    case UnaryOp::log1p:
+    case UnaryOp::expm1:
     case UnaryOp::erf:
     case UnaryOp::lgamma:
     case UnaryOp::round:
       return std::string(name(op)) + "_vml_cpu";
+    case UnaryOp::square:
+      return "pow";
+    case UnaryOp::sinh:
+    case UnaryOp::cosh:
+    case UnaryOp::rsqrt:
+    case UnaryOp::reciprocal:
+    case UnaryOp::sigmoid:
+    case UnaryOp::silu:
     case UnaryOp::frac:
     case UnaryOp::elu:
     case UnaryOp::leaky_relu:
@@ -63,6 +85,7 @@ void throw_missing(BinaryOp op, const Backend& backend, DType dtype) {
   if (op == BinaryOp::maximum || op == BinaryOp::minimum) {
     fail(std::string(name(op)) + " not implemented for complex tensors.", ErrorCode::type);
   }
+  if (op == BinaryOp::pow) throw_unsupported("pow", backend, dtype);
   throw_unsupported(op == BinaryOp::div_floor ? "div_floor_cpu" : std::string(name(op)) + "_cpu", backend, dtype);
 }
 
@@ -71,11 +94,32 @@ void throw_missing(CompareOp op, const Backend& backend, DType dtype) {
   throw_unsupported(std::string(name(op)) + "_cpu", backend, dtype);
 }
 
+void throw_missing(ScanOp op, const Backend& backend, DType dtype) {
+  const bool is_running = op == ScanOp::cumsum || op == ScanOp::cumprod;
+  throw_unsupported(std::string(name(op)) + (has_own_text(backend, dtype) && is_running ? "_out_cpu" : ""), backend,
+                    dtype);
+}
+
+void throw_missing(PredicateOp op, const Backend& backend, DType dtype) {
+  const bool is_not = op == PredicateOp::logical_not && has_own_text(backend, dtype);
+  throw_unsupported(is_not ? "logical_not_cpu" : name(op), backend, dtype);
+}
+
+void throw_missing(TernaryOp op, const Backend& backend, DType dtype) {
+  if (!has_own_text(backend, dtype)) throw_unsupported(name(op), backend, dtype);
+  throw_unsupported(op == TernaryOp::addcdiv ? "addcdiv_cpu_out"
+                    : op == TernaryOp::lerp  ? "lerp_kernel_tensor"
+                                             : std::string(name(op)),
+                    backend, dtype);
+}
+
 void throw_missing(ReduceOp op, const Backend& backend, DType dtype) {
   if (!has_own_text(backend, dtype)) throw_unsupported(name(op), backend, dtype);
   if (op == ReduceOp::argmax || op == ReduceOp::argmin) {
     fail(std::string(name(op)) + "(): does not support complex input", ErrorCode::type);
   }
+  if (op == ReduceOp::sum || op == ReduceOp::mean) throw_unsupported("sum_cpu", backend, dtype);
+  if (op == ReduceOp::prod) throw_unsupported("prod_out_cpu", backend, dtype);
   const bool is_extreme = op == ReduceOp::max || op == ReduceOp::min;
   throw_unsupported(is_extreme ? std::string(name(op)) + "_all" : std::string(name(op)), backend, dtype);
 }

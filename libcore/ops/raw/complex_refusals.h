@@ -14,6 +14,9 @@ namespace core::raw {
 [[noreturn]] void throw_missing(UnaryOp op, const Backend& backend, DType dtype);
 [[noreturn]] void throw_missing(BinaryOp op, const Backend& backend, DType dtype);
 [[noreturn]] void throw_missing(CompareOp op, const Backend& backend, DType dtype);
+[[noreturn]] void throw_missing(PredicateOp op, const Backend& backend, DType dtype);
+[[noreturn]] void throw_missing(TernaryOp op, const Backend& backend, DType dtype);
+[[noreturn]] void throw_missing(ScanOp op, const Backend& backend, DType dtype);
 [[noreturn]] void throw_missing(ReduceOp op, const Backend& backend, DType dtype);
 
 }  // namespace core::raw

@@ -404,6 +404,9 @@ void store_scalar(void* to, Scalar value, DType dtype) {
     case DType::i64:
     case DType::u64:
       return store_le(bytes, value.to_int());
+    case DType::c32:
+      store_le(bytes, f64_to_f16(value.to_double()));
+      return store_le(bytes + sizeof(std::uint16_t), std::uint16_t{0});
     case DType::c64:
       store_le(bytes, static_cast<float>(value.to_double()));
       return store_le(bytes + sizeof(float), 0.0F);

@@ -272,7 +272,7 @@ Tensor binary_with_number(BinaryOp op, const Tensor& a, Scalar number, bool numb
 Tensor run_ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, const OpArgs& args) {
   Backend& backend = backend_of(b);
   auto kernel = table_of(backend, name(op), b.dtype()).ternary.at(op, b.dtype());
-  if (kernel == nullptr) throw_unsupported(name(op), backend, b.dtype());
+  if (kernel == nullptr) throw_missing(op, backend, b.dtype());
   Shape sizes = broadcast_shapes(broadcast_shapes(a.sizes(), b.sizes()), c.sizes());
   std::array<detail::Layout, 3> layouts = {detail::layout_of(a), detail::layout_of(b), detail::layout_of(c)};
   Tensor out = make_strided(sizes, detail::strides_like(sizes, layouts), b.dtype(), backend);
@@ -345,7 +345,7 @@ Tensor predicate(PredicateOp op, const Tensor& x) {
   const auto& kernels = table_of(backend_of(x), name(op), x.dtype()).predicate;
   Tensor in = cast(x, kernel_dtype(kernels, op, x.dtype()));
   auto kernel = kernels.at(op, in.dtype());
-  if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), x.dtype());
+  if (kernel == nullptr) throw_missing(op, backend_of(x), x.dtype());
   Tensor out = make_like(in, DType::boolean);
   run_unary(kernel, out, in, {});
   return out;

@@ -207,7 +207,7 @@ Tensor scan(ScanOp op, const Tensor& x, std::int64_t dim) {
   Backend& backend = backend_of(x);
   const ReductionTable* table = backend.ops().reduction;
   auto kernel = table == nullptr ? nullptr : table->scan.at(op, in.dtype());
-  if (kernel == nullptr) throw_unsupported(name(op), backend, x.dtype());
+  if (kernel == nullptr) throw_missing(op, backend, x.dtype());
   Tensor out = make_like(in, in.dtype());
   bool flat = x.dim() == 0;
   ScanParams params{const_cast<void*>(out.raw_data()), in.raw_data(),          {}, flat ? 1 : in.size(d),

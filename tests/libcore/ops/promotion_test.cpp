@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/scan.h"
@@ -162,7 +163,7 @@ TEST(Dtypes, WhatNeitherInt64NorFloat64HoldsIsRefused) {
   EXPECT_EQ(message([&] { core::searchsorted(wide, wide); }), "\"searchsorted_out_cpu\" not implemented for 'UInt64'");
 }
 
-TEST(Dtypes, ComplexHalvesAreKeptButNotComputedWith) {
+TEST(Dtypes, ComplexHalvesAreAddedAndMultipliedButNotDivided) {
   const auto message = [](const auto& function) {
     try {
       function();
@@ -171,11 +172,13 @@ TEST(Dtypes, ComplexHalvesAreKeptButNotComputedWith) {
     }
     return std::string("no error");
   };
-  const Tensor x = core::empty({2}, {.dtype = DType::c32});
-  EXPECT_EQ(message([&] { x.clone()[0]; }), "no error");
-  EXPECT_EQ(message([&] { x + x; }), "\"add_cpu\" not implemented for 'ComplexHalf'");
-  EXPECT_EQ(message([&] { x* core::ones({2}); }), "cannot convert complex32 to complex64");
-  EXPECT_EQ(message([&] { x.to(DType::f32); }), "cannot convert complex32 to float32");
+  const Tensor x = core::complex(core::ones({2}), core::ones({2})).chalf();
+  EXPECT_EQ(x.dtype(), DType::c32);
+  EXPECT_EQ((x * x + 1).to(DType::c64).to_vector<std::complex<float>>()[1], std::complex<float>(1, 2));
+  EXPECT_EQ((x * core::ones({2})).dtype(), DType::c64);
+  EXPECT_EQ(message([&] { x / x; }), "\"div_cpu\" not implemented for 'ComplexHalf'");
+  EXPECT_EQ(message([&] { x.sum(); }), "\"sum_cpu\" not implemented for 'ComplexHalf'");
+  EXPECT_EQ(message([&] { core::exp(x); }), "\"exp_vml_cpu\" not implemented for 'ComplexHalf'");
 }
 
 }  // namespace

@@ -1,13 +1,23 @@
 #pragma once
 // Products and quotients of complex numbers as PyTorch's kernels form them: the formula alone, without C's repair of
-// infinite products, and the quotient scaled by the larger part of the divisor (Smith's). Thread safety: pure
-// functions.
+// infinite products, and the quotient scaled by the larger part of the divisor (Smith's). complex32 is computed as
+// complex64, and every result rounded. Thread safety: pure functions.
 
 #include <cmath>
 #include <complex>
 
+#include "libcore/backend/complex_elements.h"
+#include "libcore/backend/cpu/narrow_numbers.h"
+
 namespace core::cpu {
 namespace {
+
+inline std::complex<float> widened(const ComplexHalf& z) {
+  return {widen_f16(z.real.bits), widen_f16(z.imag.bits)};
+}
+inline ComplexHalf halved(const std::complex<float>& z) {
+  return {{f32_to_f16(z.real())}, {f32_to_f16(z.imag())}};
+}
 
 template <class T>
 std::complex<T> product(std::complex<T> a, std::complex<T> b) {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "libcore/backend/complex_elements.h"
+#include "libcore/backend/cpu/complex/arithmetic.h"
 #include "libcore/backend/cpu/complex/complex_tables.h"
 #include "libcore/backend/cpu/loops.h"
 #include "libcore/backend/cpu/narrow_numbers.h"
@@ -72,12 +73,50 @@ void set_all(CopyTable& table) {
             std::uint64_t, Half, BFloat16, float, double>(table);
 }
 
+/// complex32, through complex64 as in PyTorch, from double too.
+template <class T>
+void from_half_kernel(const CopyParams& p) {
+  for_each(p.loop, kGrain, [&](const Offsets<2>& at) {
+    const std::complex<float> from = widened(static_cast<const ComplexHalf*>(p.in)[at[1]]);
+    T& to = static_cast<T*>(p.out)[at[0]];
+    if constexpr (std::is_same_v<T, bool>) {
+      to = from != 0.0F;
+    } else if constexpr (is_complex_number<T>) {
+      to = T(from);
+    } else {
+      to = narrow_real<T>(static_cast<double>(from.real()));
+    }
+  });
+}
+template <class T>
+void to_half_kernel(const CopyParams& p) {
+  for_each(p.loop, kGrain, [&](const Offsets<2>& at) {
+    const T& from = static_cast<const T*>(p.in)[at[1]];
+    ComplexHalf& to = static_cast<ComplexHalf*>(p.out)[at[0]];
+    if constexpr (is_complex_number<T>) {
+      to = halved(std::complex<float>(from));
+    } else {
+      to = halved(static_cast<float>(wide_real(from)));
+    }
+  });
+}
+
+template <class... Types>
+void set_halves(CopyTable& table) {
+  constexpr auto kHalf = static_cast<std::size_t>(DType::c32);
+  ((table.convert[kHalf][static_cast<std::size_t>(dtype_of<Types>)] = from_half_kernel<Types>,
+    table.convert[static_cast<std::size_t>(dtype_of<Types>)][kHalf] = to_half_kernel<Types>),
+   ...);
+}
+
 }  // namespace
 
 void fill_complex_conversions(CopyTable& table) {
   set_all<std::complex<float>>(table);
   set_all<std::complex<double>>(table);
   set_pair<std::complex<float>, std::complex<double>>(table);
+  set_halves<bool, std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint16_t, std::uint32_t,
+             std::uint64_t, Half, BFloat16, float, double, std::complex<float>, std::complex<double>>(table);
 }
 
 }  // namespace core::cpu

@@ -229,9 +229,54 @@ void fill_all(ElementwiseTable& t) {
   t.ternary.set(TernaryOp::lerp, dtype_of<C>, ternary_kernel<C, C, Lerp>);
 }
 
+/// Op on numbers of complex32: what Op gives of complex64, rounded; a bool as it is.
+template <class Op>
+struct OfHalves : Op {
+  using Op::Op;
+  static ComplexHalf rounded(const std::complex<float>& z) { return halved(z); }
+  static Half rounded(float x) { return {f32_to_f16(x)}; }
+  static bool rounded(bool is_true) { return is_true; }
+
+  template <class... Numbers>
+  auto operator()(const Numbers&... numbers) const {
+    return rounded(static_cast<const Op&>(*this)(widened(numbers)...));
+  }
+};
+
+/// Every step is rounded, as in PyTorch.
+struct AddcmulOfHalves {
+  ComplexHalf value;
+  explicit AddcmulOfHalves(const double* args) : value(halved(static_cast<float>(args[0]))) {}
+  static ComplexHalf rounded_product(const ComplexHalf& a, const ComplexHalf& b) {
+    return halved(product(widened(a), widened(b)));
+  }
+  ComplexHalf operator()(const ComplexHalf& a, const ComplexHalf& b, const ComplexHalf& c) const {
+    return halved(widened(a) + widened(rounded_product(rounded_product(value, b), c)));
+  }
+};
+
+/// What PyTorch computes in complex32 on the CPU.
+void fill_halves(ElementwiseTable& t) {
+  using C = ComplexHalf;
+  constexpr DType kType = DType::c32;
+  set_unary<OfHalves<Neg>, C>(t, UnaryOp::neg);
+  t.unary.set(UnaryOp::abs, kType, unary_kernel<C, Half, OfHalves<Abs>>);
+  set_binary<OfHalves<Add>, C>(t, BinaryOp::add);
+  set_binary<OfHalves<Sub>, C>(t, BinaryOp::sub);
+  set_binary<OfHalves<Mul>, C>(t, BinaryOp::mul);
+  t.compare.set(CompareOp::eq, kType, binary_kernel<C, bool, OfHalves<Eq>>);
+  t.compare.set(CompareOp::ne, kType, binary_kernel<C, bool, OfHalves<Ne>>);
+  t.predicate.set(PredicateOp::isnan, kType, unary_kernel<C, bool, OfHalves<IsNan>>);
+  t.predicate.set(PredicateOp::isinf, kType, unary_kernel<C, bool, OfHalves<IsInf>>);
+  t.predicate.set(PredicateOp::isfinite, kType, unary_kernel<C, bool, OfHalves<IsFinite>>);
+  t.ternary.set(TernaryOp::where, kType, ternary_kernel<bool, C, Where>);
+  t.ternary.set(TernaryOp::addcmul, kType, ternary_kernel<C, C, AddcmulOfHalves>);
+}
+
 }  // namespace
 
 void fill_complex_elementwise(ElementwiseTable& table) {
+  fill_halves(table);
   fill_all<std::complex<float>>(table);
   fill_all<std::complex<double>>(table);
 }

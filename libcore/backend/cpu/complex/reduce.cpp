@@ -40,12 +40,20 @@ void prod_kernel(const ReduceParams& p) {
       p, Wide(1), [](Wide& all, const C& z) { all = product(all, Wide(z)); }, [](const Wide& all) { return all; });
 }
 
+template <class T>
+bool is_zero(const std::complex<T>& z) {
+  return z == T(0);
+}
+bool is_zero(const ComplexHalf& z) {
+  return is_zero(widened(z));
+}
+
 template <class C, bool kAll>
 void truth_kernel(const ReduceParams& p) {
   reduce_each<C, bool>(
       p, kAll,
       [](bool& state, const C& z) {
-        const bool is_true = z != C(0);
+        const bool is_true = !is_zero(z);
         state = kAll ? state && is_true : state || is_true;
       },
       [](bool state) { return state; });
@@ -66,13 +74,18 @@ void scan_kernel(const ScanParams& p) {
 }
 
 template <class C>
+void fill_truths(ReductionTable& table) {
+  table.reduce.set(ReduceOp::all, dtype_of<C>, truth_kernel<C, true>);
+  table.reduce.set(ReduceOp::any, dtype_of<C>, truth_kernel<C, false>);
+}
+
+template <class C>
 void fill_all(ReductionTable& table) {
   constexpr DType kType = dtype_of<C>;
   table.reduce.set(ReduceOp::sum, kType, sum_kernel<C, false>);
   table.reduce.set(ReduceOp::mean, kType, sum_kernel<C, true>);
   table.reduce.set(ReduceOp::prod, kType, prod_kernel<C>);
-  table.reduce.set(ReduceOp::all, kType, truth_kernel<C, true>);
-  table.reduce.set(ReduceOp::any, kType, truth_kernel<C, false>);
+  fill_truths<C>(table);
   table.scan.set(ScanOp::cumsum, kType, scan_kernel<C, false>);
   table.scan.set(ScanOp::cumprod, kType, scan_kernel<C, true>);
 }
@@ -80,6 +93,7 @@ void fill_all(ReductionTable& table) {
 }  // namespace
 
 void fill_complex_reductions(ReductionTable& table) {
+  fill_truths<ComplexHalf>(table);
   fill_all<std::complex<float>>(table);
   fill_all<std::complex<double>>(table);
 }

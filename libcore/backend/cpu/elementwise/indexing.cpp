@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "libcore/backend/complex_elements.h"
+#include "libcore/backend/cpu/complex/arithmetic.h"
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/loops.h"
 #include "libcore/backend/element_types.h"
@@ -43,6 +44,14 @@ void take_kernel(IndexParams& p) {
 }
 
 /// In order, on one thread: with repeated indices the last one wins, and sums have one order.
+template <class T>
+T sum_of(const T& a, const T& b) {
+  return static_cast<T>(a + b);
+}
+ComplexHalf sum_of(const ComplexHalf& a, const ComplexHalf& b) {
+  return halved(widened(a) + widened(b));
+}
+
 template <class T, bool kAdd>
 void put_kernel(IndexParams& p) {
   if (!indices_ok(p)) return;
@@ -54,7 +63,7 @@ void put_kernel(IndexParams& p) {
     for (std::int64_t i = 0; i < n; ++i) {
       T& target = out[i * so + index[i * sx] * p.step];
       if constexpr (kAdd) {
-        target = static_cast<T>(target + in[i * si]);
+        target = sum_of(target, in[i * si]);
       } else {
         target = in[i * si];
       }
@@ -86,8 +95,8 @@ void fill_indexing(IndexingTable& table) {
   set_moves<std::uint32_t>(table);
   set_moves<std::uint64_t>(table);
   set_moves<std::complex<double>>(table);
-  set_sums<std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double, std::complex<float>,
-           std::complex<double>>(table);
+  set_sums<ComplexHalf, std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double,
+           std::complex<float>, std::complex<double>>(table);
 }
 
 }  // namespace core::cpu
