@@ -59,8 +59,11 @@ int eigh(char job, char uplo, int n, T* a, Real<T>* values);
 /// columns j, j + 1: real and imaginary part of the first.
 template <class T>
 int eig(int n, T* a, T* real, T* imaginary, T* vectors);
-/// Of real numbers. b (max(m, n), count) becomes the solution; gives the rank. By a complete orthogonal factorisation.
+/// Of any square matrix of complex numbers, `a` is spoilt; vectors as above, but each in its own column.
 template <class T>
-int lstsq(int m, int n, int count, T* a, T* b, T rcond);
+int eig(int n, std::complex<T>* a, std::complex<T>* values, std::complex<T>* vectors);
+/// b (max(m, n), count) becomes the solution; gives the rank. By a complete orthogonal factorisation.
+template <class T>
+int lstsq(int m, int n, int count, T* a, T* b, Real<T> rcond);
 
 }  // namespace core::lapack

@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/scalar.h"
@@ -63,6 +65,17 @@ void check_equation(const Tensor& a, const Tensor& b, const char* name, bool lef
 
 std::string batch_text(const Tensor& a, std::size_t index) {
   return a.dim() > 2 ? ": (Batch element " + std::to_string(index) + "): " : ": ";
+}
+
+void check_phase(const Tensor& seen, const char* what, const char* so) {
+  if (allclose(imag(seen.detach().diagonal(0, -2, -1)), zeros({}, {.dtype = real(seen).dtype()}),
+               {.rtol = 1e-2, .atol = 1e-2})) {
+    return;
+  }
+  linalg_fail(std::string(what) +
+              " in the complex case are specified up to multiplication by e^{i phi}. The specified loss function "
+              "depends on this " +
+              so);
 }
 
 Tensor half_lower(const Tensor& x) {

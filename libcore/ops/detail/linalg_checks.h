@@ -123,6 +123,9 @@ auto in_real_type(const Tensor& a, Body body) {
   return body.template operator()<float>();
 }
 
+/// `seen`: the gradient of complex vectors, whose columns may turn by any phase, seen from these.
+void check_phase(const Tensor& seen, const char* what, const char* so);
+
 /// x with its diagonal halved and nothing above it.
 Tensor half_lower(const Tensor& x);
 /// A column for each matrix: (..., n) -> (..., n, 1).

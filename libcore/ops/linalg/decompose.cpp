@@ -91,18 +91,6 @@ struct QrBackward final : Node, FollowsConvention {
   }
 };
 
-/// `seen`: the gradient of complex vectors, whose columns may turn by any phase, seen from these.
-void check_phase(const Tensor& seen, const char* what, const char* so) {
-  if (allclose(imag(seen.detach().diagonal(0, -2, -1)), zeros({}, {.dtype = real(seen).dtype()}),
-               {.rtol = 1e-2, .atol = 1e-2})) {
-    return;
-  }
-  linalg_fail(std::string(what) +
-              " in the complex case are specified up to multiplication by e^{i phi}. The specified loss function "
-              "depends on this " +
-              so);
-}
-
 SVD svd_factors(const Tensor& a, char job) {
   return in_linalg_type(a, [&]<class T>() {
     Columns<T> work(a);

@@ -1,7 +1,7 @@
 #pragma once
 // Decompositions of matrices and batches of them, as torch.linalg: results, errors, gradients and node names are
 // PyTorch's. Matrices are the last two dimensions; all before them are batches. f32 and f64, complex64 and complex128
-// (eig() of real ones alone; of complex ones the transposes below are conjugated). Thread safety: pure functions. Cost:
+// (of which the transposes below are conjugated). Thread safety: pure functions. Cost:
 // LAPACK on the host, whatever the device. Use: auto [u, s, vh] = core::linalg::svd(a, false);
 
 #include <string>
@@ -34,8 +34,8 @@ struct Eigen {
 Eigen eigh(const Tensor& a, const std::string& uplo = "L");
 Tensor eigvalsh(const Tensor& a, const std::string& uplo = "L");
 
-/// Of any square matrix: complex64 or complex128, in LAPACK's order; complex.h takes them apart. They have no
-/// history. Error(not_implemented) where `a` asks for gradients.
+/// Of any square matrix: complex64 or complex128, in LAPACK's order; complex.h takes them apart. The gradients of the
+/// vectors hold where values differ.
 Eigen eig(const Tensor& a);
 Tensor eigvals(const Tensor& a);
 

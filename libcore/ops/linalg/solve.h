@@ -1,7 +1,6 @@
 #pragma once
 // Equations, inverses and determinants, as torch.linalg: results, errors, gradients and node names are PyTorch's.
-// Matrices are the last two dimensions; all before them are batches. f32 and f64, complex64 and complex128 (lstsq() of
-// real ones alone).
+// Matrices are the last two dimensions; all before them are batches. f32 and f64, complex64 and complex128.
 // Thread safety: pure functions. Cost: LAPACK on the host, whatever the device.
 // Use: core::Tensor x = core::linalg::solve(a, b);
 
@@ -68,7 +67,7 @@ struct LstsqOptions {
 
 struct Lstsq {
   Tensor solution;
-  Tensor residuals;        ///< sums of squares where m > n and all ranks are full; empty else and for gelsy
+  Tensor residuals;        ///< real sums of squares where m > n and all ranks are full; empty else and for gelsy
   Tensor rank;             ///< int64; empty for gels
   Tensor singular_values;  ///< for gelsd and gelss, else empty
 };

@@ -8,7 +8,9 @@
 #include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/ops/blas.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/linalg_checks.h"
 #include "libcore/ops/join.h"
@@ -29,12 +31,15 @@ using namespace detail;  // the file's own helpers
 
 void check_lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
   const std::string name = "torch.linalg.lstsq: ";
-  if (a.dtype() != DType::f32 && a.dtype() != DType::f64) {
+  if (!is_lapack_type(a.dtype())) {
     linalg_fail("This function doesn't handle types other than float and double");
   }
   if (a.dim() < 2) linalg_fail(name + "input must have at least 2 dimensions.");
   if (b.dim() < 1) linalg_fail(name + "other must have at least 1 dimension.");
-  if (a.dtype() != b.dtype()) linalg_fail(name + "input and other must have the same dtype.");
+  if (a.dtype() != b.dtype()) {
+    linalg_fail(name + "Expected input and other to have the same dtype, but got input's dtype " +
+                scalar_type_name(a.dtype()) + " and other's dtype " + scalar_type_name(b.dtype()));
+  }
   static constexpr const char* kDrivers[] = {"gels", "gelsy", "gelsd", "gelss"};
   if (std::find(std::begin(kDrivers), std::end(kDrivers), o.driver) == std::end(kDrivers)) {
     linalg_fail(name + "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
@@ -46,7 +51,7 @@ struct Solutions {
 };
 
 Solutions least_squares(const Tensor& a, const Tensor& b, double rcond) {
-  return in_real_type(a, [&]<class T>() {
+  return in_linalg_type(a, [&]<class T>() {
     Columns<T> left(a);
     const int m = left.rows(), n = left.columns();
     const Tensor tail =
@@ -56,18 +61,23 @@ Solutions least_squares(const Tensor& a, const Tensor& b, double rcond) {
     for (std::size_t k = 0; k < batch_count(a); ++k) {
       ranks.push_back(std::min(m, n) == 0 ? 0
                                           : lapack::lstsq(m, n, right.columns(), left.matrix(k), right.matrix(k),
-                                                          static_cast<T>(rcond)));
+                                                          static_cast<lapack::Real<T>>(rcond)));
     }
     const Tensor all = right.tensor(b.device());
     const bool full = std::all_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return r == n; });
-    Solutions result{all.narrow(-2, 0, n).contiguous(), empty({0}, {.dtype = a.dtype(), .device = a.device()}),
+    Solutions result{all.narrow(-2, 0, n).contiguous(),
+                     empty({0}, {.dtype = parts_type(a.dtype()), .device = a.device()}),
                      batch_tensor(ranks, batch_sizes(a), a.device())};
     if (full && m > n) {
       const Tensor rest = b - matmul(a, result.solution);
-      result.residuals = (rest * rest).sum(Shape{-2});
+      result.residuals = real(rest * conj(rest)).sum(Shape{-2});
     }
     return result;
   });
+}
+
+double rounding_of(const Tensor& a) {
+  return parts_type(a.dtype()) == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
 }
 
 /// eps * max(m, n), unless given.
@@ -75,9 +85,7 @@ struct Tolerance {
   double absolute, relative;
 };
 Tolerance tolerance(const Tensor& a, const RankOptions& o) {
-  const bool is_double = a.dtype() == DType::f64 || a.dtype() == DType::c128;
-  const double eps = is_double ? 2.220446049250313e-16 : 1.1920928955078125e-07;
-  const double usual = eps * static_cast<double>(std::max(a.size(-1), a.size(-2)));
+  const double usual = rounding_of(a) * static_cast<double>(std::max(a.size(-1), a.size(-2)));
   return {o.atol.value_or(0), o.rtol.value_or(o.atol && *o.atol > 0 ? 0 : usual)};
 }
 
@@ -126,8 +134,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
   if (right.dim() < 2 || a.size(-2) != right.size(-2)) {
     linalg_fail(std::string("torch.linalg.lstsq: input.size(-2) should match other.size(-") + (vectors ? "1)" : "2)"));
   }
-  const double eps = a.dtype() == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
-  const double rcond = o.rcond.value_or(eps * static_cast<double>(std::max(a.size(-1), a.size(-2))));
+  const double rcond = o.rcond.value_or(rounding_of(a) * static_cast<double>(std::max(a.size(-1), a.size(-2))));
   const Shape batch = broadcast_shapes(batch_sizes(a), batch_sizes(right));
   const Tensor left = a.expand(with_sizes(batch, {a.size(-2), a.size(-1)}));
   const Tensor sides = right.expand(with_sizes(batch, {right.size(-2), right.size(-1)}));
@@ -136,7 +143,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
     const NoGradGuard no_history;
     found = least_squares(left.detach(), sides.detach(), rcond);
   }
-  const Tensor none = empty({0}, {.dtype = a.dtype(), .device = a.device()});
+  const Tensor none = empty({0}, {.dtype = parts_type(a.dtype()), .device = a.device()});
   Lstsq result{found.solution, o.driver == "gelsy" ? none : found.residuals,
                o.driver == "gels" ? empty({0}, {.dtype = DType::i64, .device = a.device()}) : found.rank, none};
   if (o.driver == "gelsd" || o.driver == "gelss") result.singular_values = svdvals(left.detach());

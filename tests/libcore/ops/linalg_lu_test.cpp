@@ -176,9 +176,13 @@ TEST(LinalgEig, Errors) {
               linalg::eigvals(core::tensor({{test::kNan, 1.0}, {1.0, 1.0}}));
             }),
             "torch.linalg.eig: input tensor should not contain infs or NaNs.");
-  EXPECT_EQ(message_of([] { linalg::eig(kGeneral.clone().requires_grad_()); }),
-            "linalg.eig: eigenvalues of matrices that are not symmetric have no gradients here; use eigh, or detach() "
-            "the matrix");
+  EXPECT_EQ(
+      message_of([] {
+        const Tensor a = kGeneral.clone().requires_grad_();
+        core::real(linalg::eig(a).vectors * core::complex_number(1, 2)).sum().backward();
+      }),
+      "linalg_eig_backward: The eigenvectors in the complex case are specified up to multiplication by e^{i phi}. "
+      "The specified loss function depends on this quantity, so it is ill-defined.");
 }
 
 TEST(LinalgHouseholder, ProductOfReflections) {

@@ -8,13 +8,17 @@
 #include "libcore/autograd/func.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/fft.h"
+#include "libcore/ops/index.h"
 #include "libcore/ops/linalg/decompose.h"
 #include "libcore/ops/linalg/norm.h"
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/scan.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/ops/sort.h"
 #include "libcore/ops/stft.h"
 #include "libcore/ops/window.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/ops/ops_golden.h"
 
 namespace test {
@@ -283,6 +287,51 @@ void add_equations(OpCalls& calls) {
   }};
 }
 
+/// Eigenvalues by their real parts, the sizes of their vectors, and the matrix again.
+std::vector<Tensor> ordered(const core::linalg::Eigen& f) {
+  const Tensor order = core::argsort(core::real(f.values.detach()));
+  const Tensor columns = order.unsqueeze(-2).expand(f.vectors.sizes());
+  return {core::gather(f.values, -1, order), core::gather(core::abs(f.vectors), -1, columns),
+          core::matmul(f.vectors * f.values.unsqueeze(-2), core::linalg::inv(f.vectors))};
+}
+
+void add_general_matrices(OpCalls& calls) {
+  namespace linalg = core::linalg;
+  using List = std::vector<Tensor>;
+  calls["linalg.eig"] = {[](const OpCase& c) { return ordered(linalg::eig(c.in[0])); }};
+  calls["linalg.eigvals"] = {[](const OpCase& c) {
+    const Tensor values = linalg::eigvals(c.in[0]);
+    return List{core::gather(values, -1, core::argsort(core::real(values.detach())))};
+  }};
+  calls["linalg.lstsq"] = {[](const OpCase& c) {
+    const linalg::Lstsq f = linalg::lstsq(c.in[0], c.in[1], {.driver = c.text("driver", "gelsy")});
+    return List{f.solution, f.residuals, f.rank, f.singular_values};
+  }};
+}
+
+/// complex32, and random complex numbers.
+void add_halves(OpCalls& calls) {
+  using List = std::vector<Tensor>;
+  for (const char* name : {"complex64", "complex128", "complex32", "float16", "bfloat16", "float32", "float64", "int64",
+                           "int32", "uint8", "bool"}) {
+    calls[std::string("to.") + name] = {
+        [](const OpCase& c) { return List{c.in[0].to(core::parse_dtype(c.text("dtype", "")))}; }};
+  }
+  calls["half.index_add"] = {[](const OpCase& c) {
+    std::vector<std::int64_t> index;
+    for (const double i : numbers(member(c.kwargs, "index"))) index.push_back(static_cast<std::int64_t>(i));
+    return List{core::index_add(c.in[0], 0, core::from_values(index), c.in[1])};
+  }};
+  for (const bool normal : {false, true}) {
+    calls[normal ? "drawn.randn" : "drawn.rand"] = {[normal](const OpCase& c) {
+      core::manual_seed(3);
+      const core::Shape sizes{static_cast<std::int64_t>(numbers(member(c.kwargs, "sizes")).at(0))};
+      const core::RandomOptions o{.dtype = core::parse_dtype(c.text("dtype", ""))};
+      return List{normal ? core::randn(sizes, o) : core::rand(sizes, o)};
+    }};
+  }
+}
+
 }  // namespace
 
 void add_complex_calls(OpCalls& calls) {
@@ -292,6 +341,8 @@ void add_complex_calls(OpCalls& calls) {
   add_functions(calls);
   add_factors(calls);
   add_equations(calls);
+  add_general_matrices(calls);
+  add_halves(calls);
 }
 
 }  // namespace test

@@ -37,7 +37,11 @@ CORE_LAPACK_DECLARE(d, double)
   void s##gesdd_(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, const int*, T*,    \
                  const int*, R*, int*, int*, std::size_t);                                                       \
   void s##heevd_(const char*, const char*, const int*, T*, const int*, R*, T*, const int*, R*, const int*, int*, \
-                 const int*, int*, std::size_t, std::size_t);
+                 const int*, int*, std::size_t, std::size_t);                                                    \
+  void s##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,    \
+                const int*, R*, int*, std::size_t, std::size_t);                                                 \
+  void s##gelsy_(const int*, const int*, const int*, T*, const int*, T*, const int*, int*, const R*, int*, T*,   \
+                 const int*, R*, int*);
 CORE_LAPACK_DECLARE(c, std::complex<float>, float)
 CORE_LAPACK_DECLARE(z, std::complex<double>, double)
 #undef CORE_LAPACK_DECLARE
@@ -77,6 +81,8 @@ CORE_LAPACK_FUNCTIONS(d, double)
     static constexpr auto orgqr = s##ungqr_; \
     static constexpr auto gesdd = s##gesdd_; \
     static constexpr auto heevd = s##heevd_; \
+    static constexpr auto geev = s##geev_;   \
+    static constexpr auto gelsy = s##gelsy_; \
   };
 CORE_LAPACK_FUNCTIONS(c, std::complex<float>)
 CORE_LAPACK_FUNCTIONS(z, std::complex<double>)
@@ -235,13 +241,33 @@ int eig(int n, T* a, T* real, T* imaginary, T* vectors) {
 }
 
 template <class T>
-int lstsq(int m, int n, int count, T* a, T* b, T rcond) {
+int eig(int n, std::complex<T>* a, std::complex<T>* values, std::complex<T>* vectors) {
+  using C = std::complex<T>;
+  const int lead = leading(n);
+  const char job = vectors != nullptr ? 'V' : 'N';
+  std::vector<T> parts(static_cast<std::size_t>(2 * lead));
+  return with_work<C>([&](C* work, int size) {
+    int info = 0;
+    Functions<C>::geev("N", &job, &n, a, &lead, values, nullptr, &lead, vectors, &lead, work, &size, parts.data(),
+                       &info, 1, 1);
+    return info;
+  });
+}
+
+template <class T>
+int lstsq(int m, int n, int count, T* a, T* b, Real<T> rcond) {
   const int lead = leading(m), b_lead = leading(std::max(m, n));
   std::vector<int> pivots(static_cast<std::size_t>(leading(n)), 0);
+  std::vector<Real<T>> parts(kIsComplex<T> ? static_cast<std::size_t>(2 * leading(n)) : 0);
   int rank = 0;
   with_work<T>([&](T* work, int size) {
     int info = 0;
-    Functions<T>::gelsy(&m, &n, &count, a, &lead, b, &b_lead, pivots.data(), &rcond, &rank, work, &size, &info);
+    if constexpr (kIsComplex<T>) {
+      Functions<T>::gelsy(&m, &n, &count, a, &lead, b, &b_lead, pivots.data(), &rcond, &rank, work, &size, parts.data(),
+                          &info);
+    } else {
+      Functions<T>::gelsy(&m, &n, &count, a, &lead, b, &b_lead, pivots.data(), &rcond, &rank, work, &size, &info);
+    }
     return info;
   });
   return rank;
@@ -255,7 +281,8 @@ int lstsq(int m, int n, int count, T* a, T* b, T rcond) {
   template void qr(int, int, T*, T*);                               \
   template void make_q(int, int, int, T*, const T*);                \
   template int svd(char, int, int, const SvdArrays<T>&);            \
-  template int eigh(char, char, int, T*, Real<T>*);
+  template int eigh(char, char, int, T*, Real<T>*);                 \
+  template int lstsq(int, int, int, T*, T*, Real<T>);
 CORE_LAPACK_INSTANCES(float)
 CORE_LAPACK_INSTANCES(double)
 CORE_LAPACK_INSTANCES(std::complex<float>)
@@ -263,7 +290,7 @@ CORE_LAPACK_INSTANCES(std::complex<double>)
 #undef CORE_LAPACK_INSTANCES
 template int eig(int, float*, float*, float*, float*);
 template int eig(int, double*, double*, double*, double*);
-template int lstsq(int, int, int, float*, float*, float);
-template int lstsq(int, int, int, double*, double*, double);
+template int eig(int, std::complex<float>*, std::complex<float>*, std::complex<float>*);
+template int eig(int, std::complex<double>*, std::complex<double>*, std::complex<double>*);
 
 }  // namespace core::lapack
