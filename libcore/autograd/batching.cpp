@@ -23,17 +23,34 @@ bool is_defined(const Tensor& x) {
   return x.defined();
 }
 
+bool is_true(const core::detail::TracedCall& call, std::string_view key) {
+  return std::any_of(call.attributes.begin(), call.attributes.end(), [&](const core::detail::TraceAttribute& one) {
+    const bool* const truth = std::get_if<bool>(&one.value);
+    return key == one.name && truth != nullptr && *truth;
+  });
+}
+bool is_norm_of_batches(const core::detail::TracedCall& call) {
+  return call.name == "batch_norm" || call.name == "instance_norm";
+}
+
 /// Whether it writes, beside its results, into what it is given: running statistics, or rows that are too long.
 bool writes_beside(const core::detail::TracedCall& call) {
-  const auto is_true = [&](std::string_view key) {
-    return std::any_of(call.attributes.begin(), call.attributes.end(), [&](const core::detail::TraceAttribute& one) {
-      const bool* const truth = std::get_if<bool>(&one.value);
-      return key == one.name && truth != nullptr && *truth;
-    });
-  };
-  if (call.name == "embedding") return is_true("limits_rows");
-  if (call.name != "batch_norm" && call.name != "instance_norm") return false;
-  return is_true("training") && (call.inputs[3].defined() || call.inputs[4].defined());
+  if (call.name == "embedding") return is_true(call, "limits_rows");
+  return is_norm_of_batches(call) && is_true(call, "training") &&
+         (call.inputs[3].defined() || call.inputs[4].defined());
+}
+
+/// Each sample would leave its statistics to the next.
+void check_statistics(const core::detail::TracedCall& call, const std::vector<Tensor>& batches) {
+  if (!is_norm_of_batches(call) || !is_true(call, "training") || !batches[0].defined()) return;
+  const auto is_shared = [&](std::size_t i) { return call.inputs[i].defined() && !batches[i].defined(); };
+  if (!is_shared(3) && !is_shared(4)) return;
+  throw Error(
+      ErrorCode::runtime,
+      "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
+      "place, were not batched.\nIf you are using a module and do not need eval mode, please set "
+      "`track_running_stats` to be False.If you are using a prebuilt module and do not need eval mode, please see "
+      "the functorch website for resources on how to patch your module to work with vmap");
 }
 
 }  // namespace
@@ -132,6 +149,7 @@ void Batching::begins(core::detail::TracedCall call) {
   call_ = std::move(call);
   batches_.clear();
   for (const Tensor& x : call_.inputs) batches_.push_back(batch_of(x));
+  check_statistics(call_, batches_);
   // At once: what the first sample writes could not be taken back.
   if (writes_beside(call_)) give_up();
   if (std::none_of(batches_.begin(), batches_.end(), is_defined)) {

@@ -67,13 +67,21 @@ void BatchNormState::upgrade(StateDict& state, std::string_view prefix, std::opt
   if (!state.contains(key)) state.set(key, num_batches_tracked.detach());
 }
 
-double BatchNormState::average_factor() {
-  if (!num_batches_tracked.defined()) return options.momentum.value_or(0);
+namespace {
+
+/// After the batch: vmap refuses one before anything is written.
+void count_batch(const Tensor& batches) {
+  if (!batches.defined() || batches.is_meta()) return;
   const NoGradGuard no_history;
-  if (!num_batches_tracked.is_meta()) num_batches_tracked.add_(1);  // on the device: nobody waits
-  if (options.momentum) return *options.momentum;
-  const std::int64_t batches = num_batches_tracked.is_meta() ? 1 : num_batches_tracked.item<std::int64_t>();
-  return 1.0 / static_cast<double>(batches);
+  batches.add_(1);  // on the device: nobody waits
+}
+
+}  // namespace
+
+double BatchNormState::average_factor() {
+  if (options.momentum || !num_batches_tracked.defined()) return options.momentum.value_or(0);
+  const std::int64_t before = num_batches_tracked.is_meta() ? 0 : num_batches_tracked.item<std::int64_t>();
+  return 1.0 / static_cast<double>(before + 1);
 }
 
 Tensor BatchNormState::normalise(const Tensor& x, bool training) {
@@ -81,12 +89,12 @@ Tensor BatchNormState::normalise(const Tensor& x, bool training) {
   const double factor = training && tracked ? average_factor() : options.momentum.value_or(0);
   const bool by_batch = training || !running_mean.defined();
   const bool use_running = !training || tracked;
-  if (synchronized && training && over_processes != nullptr) {
-    return over_processes({x, use_running ? running_mean : Tensor(), use_running ? running_var : Tensor(), weight, bias,
-                           factor, options.eps});
-  }
-  return batch_norm(x, {use_running ? running_mean : Tensor(), use_running ? running_var : Tensor(), weight, bias,
-                        by_batch, factor, options.eps});
+  const Tensor mean = use_running ? running_mean : Tensor(), var = use_running ? running_var : Tensor();
+  const bool by_all = synchronized && training && over_processes != nullptr;
+  Tensor out = by_all ? over_processes({x, mean, var, weight, bias, factor, options.eps})
+                      : batch_norm(x, {mean, var, weight, bias, by_batch, factor, options.eps});
+  if (training && tracked) count_batch(num_batches_tracked);
+  return out;
 }
 
 void BatchNormState::check_rank(const Tensor& x, std::int64_t low, std::int64_t high) const {

@@ -537,14 +537,6 @@ TEST(VmapLoop, WritesIntoWhatAllShareAsALoopDoes) {
     return v;
   };
   expect_changes_of_a_loop(core::ones({4}), filled, x);
-  const auto normed = [](const Tensor& kept, const Tensor& v) {
-    return core::batch_norm(v, {.running_mean = kept[0], .running_var = kept[1], .training = true});
-  };
-  expect_changes_of_a_loop(core::ones({2, 2}), normed, x);
-  const auto by_image = [](const Tensor& kept, const Tensor& v) {
-    return core::instance_norm(v.t().unsqueeze(0), {.running_mean = kept[0], .running_var = kept[1], .training = true});
-  };
-  expect_changes_of_a_loop(core::ones({2, 2}), by_image, x);
   const auto limited = [](const Tensor& table, const Tensor& at) {
     return core::embedding(at, table, core::EmbeddingArguments{.max_norm = 1});
   };
