@@ -89,6 +89,22 @@ TEST_F(RankLayouts, ReshardGoesFromAnyLayoutToAnyOther) {
   expect_same("c");
 }
 
+TEST_F(RankLayouts, ASlashAtTheEndOfAFoldersNameChangesNothing) {
+  ASSERT_EQ(run({"convert", "net.pth", "a.parts/", "--ranks", "2"}).code, 0);
+  EXPECT_THAT(files("a.parts"), testing::SizeIs(3));
+  expect_same("a.parts");
+  ASSERT_EQ(run({"convert", "net.pth", "-o", "new/b.dcp//", "--ranks", "2"}).code, 0);
+  EXPECT_THAT(files("new/b.dcp"), testing::Contains(".metadata"));
+  expect_same("new/b.dcp");
+  ASSERT_EQ(run({"reshard", "a.parts", "-o", "c.dcp/", "--ranks", "3"}).code, 0);
+  expect_same("c.dcp");
+  ASSERT_EQ(run({"rename", "--glob", "model.a=model.z", "a.parts", "-o", "d.parts/"}).code, 0);
+  EXPECT_THAT(files("d.parts"), testing::Contains("index.ckpt-parts"));
+  expect_refused({"convert", "net.pth", "a.parts/"}, "exists already");
+  ASSERT_EQ(run({"convert", "net.pth", "--format", "dcp", "out/"}).code, 0);  // a folder to write into
+  expect_same("out/net.dcp");
+}
+
 TEST_F(RankLayouts, AFolderIsReplacedAsAWholeAndOnlyWhenAskedFor) {
   ASSERT_EQ(run({"convert", "net.pth", "net.parts", "--ranks", "3"}).code, 0);
   expect_refused({"convert", "net.pth", "net.parts", "--ranks", "2"}, "exists already");

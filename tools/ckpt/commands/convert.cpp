@@ -111,13 +111,17 @@ const std::string& named_output(const Options& options) {
   return named;
 }
 
+/// "run.dcp/" is the folder itself, as "run.dcp" is; "out/" is one to write into.
 std::filesystem::path target_of(const Options& options, const Address& source, const ckpt::Format* format) {
   const std::string& named = named_output(options);
   if (options.in_place) return source.path;
+  const std::string bare = without_end_slashes(named);
+  const ckpt::Format* by_name = ckpt::find_format_for(bare);
+  const ckpt::Format* written = format == nullptr ? by_name : format;
+  bool is_whole = bare.size() == named.size() || by_name == written;
+  if (written != nullptr && written->is_folder && is_whole) return bare;
   std::error_code ignored;
-  bool folder = named.ends_with('/') || std::filesystem::is_directory(named, ignored);
-  const ckpt::Format* by_name = format == nullptr ? ckpt::find_format_for(named) : format;
-  if (by_name != nullptr && by_name->is_folder && !named.ends_with('/')) return named;
+  bool folder = bare.size() < named.size() || std::filesystem::is_directory(named, ignored);
   return folder ? name_in_folder(named, source, format) : std::filesystem::path(named);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/format/format.h"
 #include "libckpt/hub/gguf_model.h"
 #include "libckpt/open_save.h"
 #include "libckpt/transform/quantize.h"
@@ -150,7 +151,9 @@ Edit take_hub_model(const ckpt::Checkpoint& checkpoint, const fs::path& folder, 
 
 bool makes_hub_folder(const Address& source, const std::string& target, const std::string& format) {
   std::error_code ignored;
-  const bool folder = target.ends_with('/') || fs::is_directory(target, ignored);
+  const ckpt::Format* by_name = ckpt::find_format_for(without_end_slashes(target));
+  const bool whole = by_name != nullptr && by_name->is_folder;
+  const bool folder = (target.ends_with('/') || fs::is_directory(target, ignored)) && !whole;
   return folder && format.empty() && source.at.empty() && source.path.extension() == ".gguf";
 }
 

@@ -38,7 +38,7 @@ std::string format_by_name(const std::string& out) {
 
 int run(Context& context, Options& options) {
   if (options.shards == 0) throw core::Error(core::ErrorCode::usage, "say for how many ranks: --ranks N");
-  while (options.output.size() > 1 && options.output.ends_with('/')) options.output.pop_back();
+  options.output = without_end_slashes(options.output);
   Job job{parse_address(options.input), options.output, format_by_name(options.output)};
   check_target(options, job);
   ckpt::JsonWriter json(2);

@@ -67,7 +67,9 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
   }
   if (options.in_place) return in_place_target(source);
   if (options.output.empty()) return with_extension(derived_name(source.path, command.tag), command);
-  bool folder = (is_folder(options.output) || options.output.ends_with('/')) && !is_checkpoint_folder(options.output);
+  const std::string bare = without_end_slashes(options.output);
+  bool whole = is_checkpoint_folder(bare);
+  bool folder = (is_folder(options.output) || options.output.ends_with('/')) && !whole;
   if (folder && piped)
     throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input")
         .add_context(options.output);
@@ -79,7 +81,7 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
     throw Error(ErrorCode::usage, "several files need an output folder; create it, or end its name with '/'")
         .add_context(options.output);
   }
-  return options.output;
+  return whole ? bare : options.output;
 }
 
 bool is_only_read(const ckpt::Checkpoint& checkpoint) {
@@ -366,7 +368,7 @@ int run_edits(Context& context, const EditOptions& options, const EditCommand& c
     if (!targets.insert(target).second) {
       throw Error(ErrorCode::usage, "two inputs would be written to it").add_context(target.string());
     }
-    bool named = options.in_place || target == fs::path(options.output);
+    bool named = options.in_place || target == fs::path(without_end_slashes(options.output));
     jobs.push_back({std::move(source), std::move(target), "", named});
     check_target(options, jobs.back());
   }

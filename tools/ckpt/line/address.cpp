@@ -78,6 +78,11 @@ std::filesystem::path derived_name(const std::filesystem::path& source, const st
   return bare.parent_path() / (bare.stem().string() + "." + tag + bare.extension().string());
 }
 
+std::string without_end_slashes(std::string name) {
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
+}
+
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code error;
   return std::filesystem::equivalent(a, b, error) && !error;

@@ -37,6 +37,9 @@ std::filesystem::path single_name(const std::filesystem::path& source);
 /// "net.pth" -> "net.plain.pth" beside it; of a shard index the name of the single file: "model.plain.safetensors".
 std::filesystem::path derived_name(const std::filesystem::path& source, const std::string& tag);
 
+/// "run.dcp/" -> "run.dcp"; "/" stays.
+std::string without_end_slashes(std::string name);
+
 /// True when both name the same existing file, by whatever path.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
