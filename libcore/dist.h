@@ -7,6 +7,7 @@
 #include "libcore/dist/distributed_data_parallel.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/launch.h"
+#include "libcore/dist/power_sgd.h"
 #include "libcore/dist/store.h"
 #include "libcore/dist/tcp_store.h"
 #include "libcore/dist/zero_redundancy_optimizer.h"

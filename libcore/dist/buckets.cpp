@@ -6,6 +6,9 @@
 namespace core::distributed {
 namespace {
 
+/// PyTorch's "kNoSizeLimit".
+constexpr std::int64_t kNoLimit = 0;
+
 /// The bucket of one dtype and device that is being filled.
 struct Open {
   DType dtype;
@@ -44,10 +47,16 @@ BucketAssignment assign_buckets(const std::vector<BucketItem>& items, const std:
   };
   for (std::size_t i = 0; i < items.size(); ++i) {
     const BucketItem& item = items[i];
+    const std::int64_t index = indices.empty() ? static_cast<std::int64_t>(i) : indices[i];
+    if (item.sparse) {
+      result.buckets.push_back({index});
+      result.limits.push_back(kNoLimit);
+      continue;
+    }
     auto open = std::find_if(all.begin(), all.end(),
                              [&](const Open& each) { return each.dtype == item.dtype && each.device == item.device; });
     if (open == all.end()) open = all.insert(all.end(), Open{item.dtype, item.device});
-    open->indices.push_back(indices.empty() ? static_cast<std::int64_t>(i) : indices[i]);
+    open->indices.push_back(index);
     open->bytes += item.bytes;
     if (open->bytes < limits[open->limit]) continue;
     close(*open);

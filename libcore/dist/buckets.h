@@ -16,6 +16,7 @@ struct BucketItem {
   std::int64_t bytes = 0;
   DType dtype = DType::f32;
   Device device = {};
+  bool sparse = false;  ///< its gradient is sparse: it gets a bucket of its own
 };
 
 struct BucketAssignment {

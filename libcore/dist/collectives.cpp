@@ -9,6 +9,7 @@
 #include "libcore/base/warning.h"
 #include "libcore/dist/flat_block.h"
 #include "libcore/dist/init.h"
+#include "libcore/dist/sparse_sum.h"
 #include "libcore/ops/complex.h"
 #include "libcore/tensor/factory.h"
 
@@ -174,8 +175,9 @@ std::function<void()> finish_reduction(const HostCopy& out, ReduceOp op, int siz
 
 Work all_reduce(const Tensor& tensor, const ReduceOptions& options) {
   const Group group = chosen(options.group);
-  check_reduction(tensor, options.op);
+  if (!tensor.is_sparse()) check_reduction(tensor, options.op);
   if (!takes_part(group, "all_reduce")) return {};
+  if (tensor.is_sparse()) return sum_sparse(tensor, group, options);
   const HostCopy copy(tensor);
   const ReduceOp op = options.op;
   return started(group,

@@ -31,7 +31,8 @@ struct ReduceOptions {
 
 // Ranks such as `src` and `dst` are those of the default group.
 
-/// Every rank gets the sum (or what `op` says) of all.
+/// Every rank gets the sum (or what `op` says) of all. Of sparse tensors (ops/sparse.h) the sum alone, which has each
+/// place once; no other collective takes one.
 Work all_reduce(const Tensor& tensor, const ReduceOptions& options = {});
 /// Rank `dst` gets it; the others' tensors stay as they are.
 Work reduce(const Tensor& tensor, int dst, const ReduceOptions& options = {});

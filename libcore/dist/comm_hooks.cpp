@@ -1,6 +1,7 @@
 #include "libcore/dist/comm_hooks.h"
 
 #include "libcore/dist/init.h"
+#include "libcore/dist/sparse_sum.h"
 
 namespace core::distributed {
 namespace {
@@ -11,13 +12,14 @@ Group or_default(const Group& group) {
 
 /// The sum over the ranks of a tensor that holds this rank's part of the mean.
 CommFuture mean_of(const Tensor& tensor, const Group& group) {
-  tensor.div_(static_cast<double>(group->size()));
+  divide_by(tensor, static_cast<double>(group->size()));
   return {all_reduce(tensor, {.group = group, .async_op = true, .label = "hook"}), tensor};
 }
 
 /// Back into the buffer, whatever its type.
 std::function<Tensor(const Tensor&)> written_to(const Tensor& buffer) {
   return [buffer](const Tensor& value) {
+    if (buffer.is_sparse()) return value.to(buffer.dtype());
     buffer.copy_(value);
     return buffer;
   };

@@ -12,6 +12,7 @@
 #include "libcore/dist/flat_block.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/state_check.h"
+#include "libcore/module/embedding.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/uninitialized.h"
 
@@ -53,6 +54,7 @@ ParallelCore::ParallelCore(Module& module, const DistributedDataParallelOptions&
   for (const auto& [name, param] : module.named_parameters()) {
     if (param.requires_grad()) params_.emplace_back(name, param);
   }
+  find_sparse();
   if (options.init_sync) {
     compare_ranks();
     std::vector<Tensor> state;
@@ -128,6 +130,18 @@ void ParallelCore::compare_ranks() const {
   }
 }
 
+void ParallelCore::find_sparse() {
+  sparse_.assign(params_.size(), false);
+  for (const auto& [name, module] : module_->named_modules()) {
+    const auto* embedding = dynamic_cast<const Embedding*>(module);
+    const auto* bag = dynamic_cast<const EmbeddingBag*>(module);
+    const bool is_sparse = (embedding != nullptr && embedding->sparse) || (bag != nullptr && bag->options.sparse);
+    if (!is_sparse) continue;
+    const Tensor& weight = embedding != nullptr ? embedding->weight : bag->weight;
+    for (std::size_t i = 0; i < params_.size(); ++i) sparse_[i] = sparse_[i] || params_[i].second.is_same(weight);
+  }
+}
+
 void ParallelCore::make_reducer(const DistributedDataParallelOptions& options) {
   std::vector<std::int64_t> caps;
   for (const double mb : options.bucket_cap_mb_list) caps.push_back(static_cast<std::int64_t>(mb * kMiB));
@@ -142,7 +156,10 @@ void ParallelCore::make_reducer(const DistributedDataParallelOptions& options) {
     first = options.bucket_cap_mb ? std::vector<std::int64_t>{cap} : rebuilding;
   }
   std::vector<BucketItem> items;
-  for (const auto& [name, param] : params_) items.push_back({param.nbytes(), param.dtype(), param.device()});
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    const Tensor& param = params_[i].second;
+    items.push_back({param.nbytes(), param.dtype(), param.device(), sparse_[i]});
+  }
   std::vector<std::vector<std::int64_t>> buckets = assign_buckets(items, first).buckets;
   std::reverse(buckets.begin(), buckets.end());
   reducer_ = std::make_unique<Reducer>(params_, std::move(buckets),
@@ -150,6 +167,7 @@ void ParallelCore::make_reducer(const DistributedDataParallelOptions& options) {
                                                       .find_unused = finds_unused_,
                                                       .static_graph = static_graph_,
                                                       .views = options.gradient_as_bucket_view,
+                                                      .sparse = sparse_,
                                                       .rebuilding = std::move(rebuilding)});
 }
 

@@ -67,6 +67,7 @@ class ParallelCore {
  private:
   void check(const DistributedDataParallelOptions& options) const;
   void compare_ranks() const;
+  void find_sparse();
   void make_reducer(const DistributedDataParallelOptions& options);
   void sync_buffers();
   void send_from(const std::vector<Tensor>& tensors, int source) const;
@@ -79,6 +80,7 @@ class ParallelCore {
   Module* module_;
   Group group_;
   std::vector<std::pair<std::string, Tensor>> params_;
+  std::vector<bool> sparse_;  ///< of each: an embedding makes its gradient sparse
   bool sync_buffers_;
   bool finds_unused_;
   bool static_graph_;

@@ -8,7 +8,10 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/fail.h"
+#include "libcore/base/text.h"
 #include "libcore/dist/init.h"
+#include "libcore/dist/sparse_sum.h"
+#include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
 
 namespace core::distributed {
@@ -43,13 +46,34 @@ std::unordered_set<const Node*> nodes_behind(const std::vector<Tensor>& outputs)
   return seen;
 }
 
+[[noreturn]] void fail_by_hook(const Tensor& result, const Tensor& contents) {
+  core::detail::fail("a communication hook gave back " +
+                     (result.defined() ? std::string(core::name(result.dtype())) + " " + to_list(result.sizes())
+                                       : std::string("no tensor")) +
+                     " for a bucket of " + std::string(core::name(contents.dtype())) + " " + to_list(contents.sizes()));
+}
+
+/// A sparse tensor of a parameter's size with nothing in it.
+Tensor no_places(const Tensor& like) {
+  const TensorOptions options{.dtype = like.dtype(), .device = like.device()};
+  return sparse_coo_tensor(zeros({1, 0}, {.dtype = DType::i64, .device = like.device()}),
+                           zeros({0, like.size(1)}, options), like.sizes());
+}
+
+void take_sparse(const Tensor& contents, const Tensor& result) {
+  const bool fits = result.defined() && result.is_sparse() && result.dtype() == contents.dtype() &&
+                    result.sizes() == contents.sizes();
+  if (!fits) fail_by_hook(result, contents);
+  if (!result.is_same(contents)) core::detail::set_parts(contents, core::detail::parts_of(result));
+}
+
 }  // namespace
 
 Reducer::Reducer(std::vector<std::pair<std::string, Tensor>> params, std::vector<Indices> buckets,
                  ReducerOptions options)
     : params_(std::move(params)), options_(std::move(options)) {
   make_buckets(buckets);
-  for (const Bucket& bucket : buckets_) stats_.bucket_sizes.push_back(bucket.contents.nbytes());
+  for (const Bucket& bucket : buckets_) stats_.bucket_sizes.push_back(bytes_of(bucket));
   hook_counts_.assign(params_.size(), 0);
   if (options_.find_unused || options_.static_graph) {
     used_ = zeros({static_cast<std::int64_t>(params_.size())}, {.dtype = DType::i32});
@@ -81,6 +105,12 @@ void Reducer::make_buckets(const std::vector<Indices>& buckets) {
     const Tensor& first = params_[static_cast<std::size_t>(indices.at(0))].second;
     Bucket bucket;
     bucket.params = indices;
+    if (is_sparse(static_cast<std::size_t>(indices[0]))) {
+      bucket.is_sparse = true;
+      places_[static_cast<std::size_t>(indices[0])] = {buckets_.size(), 0};
+      buckets_.push_back(std::move(bucket));
+      continue;
+    }
     bucket.contents = zeros({elements}, {.dtype = first.dtype(), .device = first.device()});
     std::int64_t at = 0;
     for (const std::int64_t index : indices) {
@@ -97,6 +127,12 @@ void Reducer::make_buckets(const std::vector<Indices>& buckets) {
   }
 }
 
+std::int64_t Reducer::bytes_of(const Bucket& bucket) const {
+  std::int64_t bytes = 0;
+  for (const std::int64_t index : bucket.params) bytes += params_[static_cast<std::size_t>(index)].second.nbytes();
+  return bytes;
+}
+
 void Reducer::prepare_forward() {
   ++forwards_;
   constexpr std::int64_t kSampled = 10;
@@ -110,7 +146,7 @@ void Reducer::prepare_forward() {
   if (!has_rebuilt_ || stats_.rebuilt_bucket_sizes) return;
   stats_.rebuilt_bucket_sizes.emplace();
   for (const Bucket& bucket : buckets_) {
-    stats_.rebuilt_bucket_sizes->push_back(bucket.contents.nbytes());
+    stats_.rebuilt_bucket_sizes->push_back(bytes_of(bucket));
     stats_.rebuilt_per_bucket_param_indices.push_back(bucket.params);
   }
 }
@@ -121,7 +157,7 @@ bool Reducer::rebuild_buckets() {
   std::vector<BucketItem> items;
   for (const std::int64_t index : rebuilt_) {
     const Tensor& param = params_[static_cast<std::size_t>(index)].second;
-    items.push_back({param.nbytes(), param.dtype(), param.device()});
+    items.push_back({param.nbytes(), param.dtype(), param.device(), is_sparse(static_cast<std::size_t>(index))});
   }
   std::vector<Indices> buckets = assign_buckets(items, options_.rebuilding, rebuilt_).buckets;
   if (options_.group->size() > 1) {  // the order of rank 0 is everybody's
@@ -304,17 +340,28 @@ double Reducer::divisor() {
   return ranks;
 }
 
+void Reducer::fill_sparse_bucket(Bucket& bucket, const Tensor& grad) {
+  if (!grad.defined()) core::detail::fail("Expected sparse gradient to be defined.");
+  if (!grad.is_sparse()) core::detail::fail("Expected variable to have sparse gradient.");
+  bucket.contents = grad;
+  if (const double ranks = divisor(); ranks != 1) divide_by(grad, ranks);
+}
+
 void Reducer::fill_bucket(std::size_t index) {
   const Place place = places_[index];
-  const Tensor& view = buckets_[place.bucket].views[place.at];
   const Tensor& param = params_[index].second;
   const Tensor grad = param.grad();
+  if (buckets_[place.bucket].is_sparse) return fill_sparse_bucket(buckets_[place.bucket], grad);
+  const Tensor& view = buckets_[place.bucket].views[place.at];
   if (!grad.defined()) {
     view.zero_();
   } else if (grad.storage().id() == view.storage().id()) {
     view.div_(divisor());
   } else {
-    if (grad.is_sparse()) core::detail::fail("DistributedDataParallel: sparse gradients are not supported");
+    if (grad.is_sparse()) {
+      core::detail::fail("the gradient of " + quote(params_[index].first) +
+                         " is sparse, which is expected of an Embedding or EmbeddingBag with sparse = true alone");
+    }
     detail::scaled_copy(view, grad.detach(), 1.0 / divisor());
     if (options_.views) param.set_grad(view);
   }
@@ -352,12 +399,9 @@ void Reducer::start_hook(std::size_t number) {
 void Reducer::take_from_hook(Bucket& bucket) const {
   if (!bucket.given) return;
   const Tensor result = std::exchange(bucket.given, std::nullopt)->wait();
+  if (bucket.is_sparse) return take_sparse(bucket.contents, result);
   if (!result.defined() || result.dtype() != bucket.contents.dtype() || result.numel() != bucket.contents.numel()) {
-    core::detail::fail("a communication hook gave back " +
-                       (result.defined() ? std::string(core::name(result.dtype())) + " " + to_list(result.sizes())
-                                         : std::string("no tensor")) +
-                       " for a bucket of " + std::string(core::name(bucket.contents.dtype())) + " " +
-                       to_list(bucket.contents.sizes()));
+    fail_by_hook(result, bucket.contents);
   }
   if (result.raw_data() != bucket.contents.raw_data()) bucket.contents.copy_(result.reshape({result.numel()}));
 }
@@ -388,6 +432,7 @@ bool Reducer::is_unused_everywhere(std::size_t index) {
 }
 
 void Reducer::finish_bucket(Bucket& bucket) {
+  if (bucket.is_sparse) return;  // the contents are the gradient
   for (std::size_t i = 0; i < bucket.params.size(); ++i) {
     const auto index = static_cast<std::size_t>(bucket.params[i]);
     if (is_unused_everywhere(index)) continue;
@@ -411,7 +456,12 @@ void Reducer::join_backward() {
   const NoGradGuard no_grad;
   std::vector<Work> works;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    buckets_[i].contents.zero_();
+    Bucket& bucket = buckets_[i];
+    if (bucket.is_sparse) {
+      bucket.contents = no_places(params_[static_cast<std::size_t>(bucket.params[0])].second);
+    } else {
+      bucket.contents.zero_();
+    }
     start_bucket(i);
     works.push_back(buckets_[i].work);
   }

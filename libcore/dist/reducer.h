@@ -24,6 +24,7 @@ struct ReducerOptions {
   bool find_unused = false;
   bool static_graph = false;
   bool views = false;                         ///< gradients are views of buckets
+  std::vector<bool> sparse = {};              ///< of each parameter: its gradient is sparse
   std::vector<std::int64_t> rebuilding = {};  ///< limits of buckets, in bytes
 };
 
@@ -67,6 +68,7 @@ class Reducer {
  private:
   struct Bucket {
     Indices params;
+    bool is_sparse = false;  // of one parameter, whose gradient is the contents
     Tensor contents;
     std::vector<Tensor> views;  // of each parameter
     std::size_t pending = 0;
@@ -79,6 +81,8 @@ class Reducer {
   };
 
   void make_buckets(const std::vector<Indices>& buckets);
+  std::int64_t bytes_of(const Bucket& bucket) const;
+  bool is_sparse(std::size_t index) const { return index < options_.sparse.size() && options_.sparse[index]; }
   Tensor view_for(const Tensor& param, const Tensor& contents, std::int64_t at) const;
   void check_finished();
   void throw_unfinished() const;
@@ -88,6 +92,7 @@ class Reducer {
   void reduce_all_at_once();
   void mark_ready(std::size_t index);
   void fill_bucket(std::size_t index);
+  void fill_sparse_bucket(Bucket& bucket, const Tensor& grad);
   void start_ready_buckets();
   void start_bucket(std::size_t number);
   void start_hook(std::size_t number);

@@ -188,6 +188,25 @@ Tensor spread_rows(const Tensor& values, const std::vector<std::int64_t>& from) 
                          index_select(values, 0, index_list(chosen, values.device())));
 }
 
+/// Row k of the result is the sum of the rows of group k, in the order of `sorted`. In 16 bits each sum is rounded
+/// before the next row comes, as PyTorch does it.
+Tensor summed_groups(const Tensor& rows, const std::vector<std::int64_t>& sorted,
+                     const std::vector<std::int64_t>& group, const std::vector<std::int64_t>& first) {
+  const Device device = rows.device();
+  if (bit_width(rows.dtype()) == 16) {
+    const Tensor sums = index_select(rows, 0, index_list(first, device));
+    for (std::size_t i = 1; i < sorted.size(); ++i) {
+      if (group[i] == group[i - 1]) sums.select(0, group[i]).add_(rows.select(0, sorted[i]));
+    }
+    return sums;
+  }
+  Shape sizes = rows.sizes();
+  sizes[0] = static_cast<std::int64_t>(first.size());
+  const Tensor sums = zeros(sizes, {.dtype = rows.dtype(), .device = device});
+  if (sorted.empty()) return sums;
+  return sums.index_add_(0, index_list(group, device), index_select(rows, 0, index_list(sorted, device)));
+}
+
 Tensor sum_of_sparse(const Tensor& a, const Tensor& b, Scalar alpha) {
   if (a.sizes() != b.sizes()) {
     fail("add: expected sizes of 'self' and 'other' to match, but " + to_list(a.sizes()) + " != " + to_list(b.sizes()));
@@ -318,12 +337,7 @@ Tensor coalesce(const Tensor& x) {
     sorted.push_back(static_cast<std::int64_t>(i));
     group.push_back(static_cast<std::int64_t>(first.size()) - 1);
   }
-  Shape sizes = parts.values.sizes();
-  sizes[0] = static_cast<std::int64_t>(first.size());
-  const Tensor values = zeros(sizes, {.dtype = x.dtype(), .device = x.device()});
-  if (!sorted.empty()) {
-    values.index_add_(0, index_list(group, x.device()), index_select(parts.values, 0, index_list(sorted, x.device())));
-  }
+  const Tensor values = summed_groups(parts.values, sorted, group, first);
   return make_sparse(x.sizes(), {index_select(parts.indices, 1, index_list(first, x.device())), values, true});
 }
 

@@ -9,11 +9,14 @@
 #include "libcore/dist/comm_hooks.h"
 #include "libcore/dist/distributed_data_parallel.h"
 #include "libcore/dist/init.h"
+#include "libcore/dist/power_sgd.h"
 #include "libcore/module/activation.h"
+#include "libcore/module/embedding.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/sequential.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/pointwise.h"
+#include "libcore/ops/sparse.h"
 #include "libcore/optim/sgd.h"
 #include "tests/libcore/dist/ranks.h"
 #include "tests/libcore/module/module_spec.h"
@@ -27,10 +30,37 @@ using test::Json;
 using test::member;
 
 constexpr const char* kFile = "comm_hooks/hooks.json";
+constexpr std::size_t kFirstError = 100'000;  ///< in what ranks say: numbers from here on are of errors
 constexpr const char* kArrays = "comm_hooks/hooks.safetensors";
 
 dist::CommFuture summed(const Tensor& tensor) {
   return {dist::all_reduce(tensor, {.async_op = true}), tensor};
+}
+
+std::shared_ptr<dist::PowerSGDState> power_of(Json json) {
+  dist::PowerSGDOptions options;
+  for (const auto [key, value] : json.get_object()) {
+    if (key == "start_powerSGD_iter") {
+      options.start_powerSGD_iter = test::integer(value);
+    } else if (key == "matrix_approximation_rank") {
+      options.matrix_approximation_rank = test::integer(value);
+    } else if (key == "min_compression_rate") {
+      options.min_compression_rate = test::number(value);
+    } else if (key == "use_error_feedback") {
+      options.use_error_feedback = test::boolean(value);
+    } else if (key == "warm_start") {
+      options.warm_start = test::boolean(value);
+    } else if (key == "orthogonalization_epsilon") {
+      options.orthogonalization_epsilon = test::number(value);
+    } else if (key == "random_seed") {
+      options.random_seed = static_cast<std::uint32_t>(test::integer(value));
+    } else if (key == "batch_tensors_with_same_shape") {
+      options.batch_tensors_with_same_shape = test::boolean(value);
+    } else {
+      throw std::runtime_error("skip: option of PowerSGDState " + std::string(key));
+    }
+  }
+  return std::make_shared<dist::PowerSGDState>(options);
 }
 
 /// By the names that the data have, those that PyTorch has not included.
@@ -70,8 +100,18 @@ dist::DistributedDataParallelOptions options_of(Json json) {
   return options;
 }
 
-std::shared_ptr<core::Sequential> model_of(const std::vector<std::int64_t>& sizes) {
+std::shared_ptr<core::Sequential> model_of(Json json) {
+  const std::vector<std::int64_t> sizes = test::integers(member(json, "sizes"));
+  const std::int64_t rows = test::integer(member(json, "table"));
+  const std::int64_t width = test::integer(member(json, "width"));
   auto model = std::make_shared<core::Sequential>();
+  if (test::boolean(member(json, "bag"))) {
+    model->push_back(std::make_shared<core::EmbeddingBag>(
+        rows, width, core::EmbeddingBagOptions{.mode = core::BagMode::sum, .sparse = true}));
+  } else if (rows > 0) {
+    model->push_back(std::make_shared<core::Embedding>(rows, width, core::EmbeddingOptions{.sparse = true}));
+    model->push_back(std::make_shared<core::Flatten>());
+  }
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     if (i > 0) model->push_back(std::make_shared<core::ReLU>());
     model->push_back(std::make_shared<core::Linear>(sizes[i], sizes[i + 1]));
@@ -84,22 +124,59 @@ std::string bucket_text(std::int64_t index, bool is_last, std::int64_t elements,
          std::to_string(params) + " parameters";
 }
 
+/// The sparse gradient of the table, in the last step.
+std::string table_difference(Json json, const Tensor& grad, const test::GoldenArrays& arrays) {
+  const std::vector<Json> places = test::items(member(json, "places"));
+  if (places.empty()) return "";
+  if (!grad.is_sparse()) return "the gradient of the table is not sparse";
+  const auto rank = static_cast<std::size_t>(dist::get_rank());
+  const Tensor once = core::coalesce(grad);
+  const std::string why = test::difference(core::sparse_indices(once), arrays.at(test::text(places[rank])));
+  if (!why.empty()) return "places: " + why;
+  const std::string name = test::text(test::items(member(json, "values"))[rank]);
+  const std::string other = test::difference(core::sparse_values(once), arrays.at(name));
+  return other.empty() ? "" : "values: " + other;
+}
+
+std::string compression_difference(Json json, const dist::PowerSGDState& power) {
+  const std::vector<std::int64_t> numels = test::integers(member(json, "numels"));
+  const std::int64_t before = power.total_numel_before_compression(), after = power.total_numel_after_compression();
+  if (before == numels[0] && after == numels[1]) return "";
+  return "compressed " + std::to_string(before) + " elements to " + std::to_string(after);
+}
+
+/// What the hook was given.
+std::string bucket_difference(Json json, const std::vector<std::string>& buckets) {
+  std::vector<std::string> wanted;
+  for (Json each : test::items(member(json, "buckets"))) {
+    const std::vector<Json> facts = test::items(each);
+    wanted.push_back(bucket_text(test::integer(facts[0]), test::boolean(facts[1]), test::integer(facts[2]),
+                                 test::integer(facts[3])));
+  }
+  if (buckets == wanted) return "";
+  return "the hook was given " + core::join(buckets, ", ") + " where " + core::join(wanted, ", ");
+}
+
 /// What a case is like on this rank: "" when as PyTorch's.
 std::string difference(Json json, const test::GoldenArrays& arrays) {
   const auto rank = static_cast<std::size_t>(dist::get_rank());
   const auto array = [&](Json name) { return test::to_tensor(arrays.at(test::text(name))); };
-  const std::shared_ptr<core::Sequential> inner = model_of(test::integers(member(json, "sizes")));
+  const std::shared_ptr<core::Sequential> inner = model_of(json);
   core::StateDict start;
   for (const auto [key, name] : member(json, "start").get_object()) start.set(std::string(key), array(name));
   inner->load_state_dict(start);
   dist::DistributedDataParallel model(inner, options_of(member(json, "ddp")));
   std::vector<std::string> buckets;
-  const dist::CommHook hook = hook_named(test::text(member(json, "hook")));
-  model.register_comm_hook([&](dist::GradBucket& bucket) {
+  const std::string hook_name = test::text(member(json, "hook"));
+  const auto power = hook_name == "powerSGD_hook" ? power_of(member(json, "power")) : nullptr;
+  const dist::CommHook hook =
+      power ? dist::powerSGD_hook(power) : hook_named(hook_name.empty() ? "noop_hook" : hook_name);
+  dist::CommHook noted = [&](dist::GradBucket& bucket) {
     buckets.push_back(bucket_text(static_cast<std::int64_t>(bucket.index()), bucket.is_last(), bucket.buffer().numel(),
                                   static_cast<std::int64_t>(bucket.parameters().size())));
     return hook(bucket);
-  });
+  };
+  if (!hook_name.empty()) model.register_comm_hook(noted);
   core::SGD optimizer(inner->parameters(), {.lr = test::number(member(json, "lr"))});
   const Tensor x = array(test::items(member(json, "x"))[rank]);
   const Tensor y = array(test::items(member(json, "y"))[rank]);
@@ -114,23 +191,51 @@ std::string difference(Json json, const test::GoldenArrays& arrays) {
              core::python_float(wanted);
     }
     loss.backward();
+    if (step + 1 == steps) {
+      if (const std::string why = table_difference(json, inner->parameters()[0].grad(), arrays); !why.empty())
+        return why;
+    }
     optimizer.step();
     optimizer.zero_grad();
+  }
+  if (power) {
+    if (const std::string why = compression_difference(json, *power); !why.empty()) return why;
   }
   const core::StateDict state = inner->state_dict();
   for (const auto [key, name] : test::items(member(json, "state"))[rank].get_object()) {
     const std::string why = test::difference(state.at(std::string(key)), arrays.at(test::text(name)));
     if (!why.empty()) return std::string(key) + ": " + why;
   }
-  if (rank > 0) return "";
-  std::vector<std::string> wanted;
-  for (Json each : test::items(member(json, "buckets"))) {
-    const std::vector<Json> facts = test::items(each);
-    wanted.push_back(bucket_text(test::integer(facts[0]), test::boolean(facts[1]), test::integer(facts[2]),
-                                 test::integer(facts[3])));
+  return rank > 0 ? "" : bucket_difference(json, buckets);
+}
+
+/// A table whose gradient is expected to be sparse: dense where it is used, and else not there.
+struct Dense : core::ModuleOf<Dense> {
+  core::Embedding table{5, 2, {.sparse = true}};
+  core::Linear linear{2, 1};
+  bool is_used = false;
+  void members(core::Members& m) override { m.child("table", table).child("linear", linear); }
+  Tensor forward(const Tensor&) {
+    return core::sum(is_used ? Tensor(table.weight) : core::ones({1, 2})) * core::sum(linear.weight);
   }
-  return buckets == wanted ? ""
-                           : "the hook was given " + core::join(buckets, ", ") + " where " + core::join(wanted, ", ");
+};
+
+/// What a case of "sparse_errors" says here.
+std::string said_of_sparse(const std::string& name) {
+  try {
+    if (name == "reduction") {
+      const Tensor places = core::tensor({{0, 2}}, {.dtype = core::DType::i64});
+      dist::all_reduce(core::sparse_coo_tensor(places, core::ones({2, 2}), {5, 2}), {.op = dist::ReduceOp::max});
+      return "";
+    }
+    Dense net;
+    net.is_used = name == "dense";
+    dist::DistributedDataParallel model(net, {.find_unused_parameters = name == "unused"});
+    model(core::ones({2})).backward();
+    return "";
+  } catch (const core::Error& error) {
+    return error.what();
+  }
 }
 
 int run_rank() {
@@ -148,6 +253,12 @@ int run_rank() {
       why = error.what();
     }
     test::say(std::to_string(index) + "\t" + why);
+  }
+  int place = 0;
+  for (Json each : test::items(member(json.root(), "sparse_errors"))) {
+    const std::string wanted = test::text(test::items(each)[1]);
+    const std::string said = dist::get_world_size() == 2 ? said_of_sparse(test::text(test::items(each)[0])) : wanted;
+    test::say(std::to_string(kFirstError + place++) + "\t" + (said == wanted ? "" : said));
   }
   dist::destroy_process_group();
   return 0;
@@ -185,6 +296,19 @@ void check_errors(Json root, test::GoldenRun& run) {
   }
 }
 
+void check_sparse_errors(Json root, std::map<std::size_t, std::vector<std::string>>& said, test::GoldenRun& run) {
+  std::size_t number = kFirstError;
+  for (Json each : test::items(member(root, "sparse_errors"))) {
+    const std::vector<std::string>& of_ranks = said[number++];
+    const std::string id = "sparse error " + test::text(test::items(each)[0]);
+    if (of_ranks.size() != 2) {
+      run.check(id, false, "not all ranks came so far");
+      continue;
+    }
+    run.check(id, of_ranks[0].empty() && of_ranks[1].empty(), of_ranks[0] + of_ranks[1]);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -203,6 +327,7 @@ int main(int argc, char** argv) {
         for (const std::string& why : said[i]) wrong += wrong.empty() ? why : "";
         wrong.starts_with("skip: ") ? run.skip(id, wrong.substr(6)) : run.check(id, wrong.empty(), wrong);
       }
+      if (size == 2) check_sparse_errors(root, said, run);
     }
     dist::init_process_group({.world_size = 1, .rank = 0, .store = std::make_shared<dist::HashStore>()});
     check_errors(root, run);
