@@ -19,6 +19,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/dist/ranks.h"
+#include "tests/support/message_of.h"
 #include "tests/support/sha256.h"
 #include "tests/support/temp_dir.h"
 
@@ -529,8 +530,18 @@ TEST(Launch, KnowsItsLaunchers) {
     EXPECT_EQ(facts.master_addr, "n1");
     EXPECT_EQ(facts.rank, 2);
   }
-  const Environment torchrun({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "70000"}});
-  EXPECT_THROW(dist::launch_facts(), core::Error);
+}
+
+TEST(Launch, NamesAVariableThatIsNoNumber) {
+  const auto said = [](std::map<std::string, std::string> values) {
+    const Environment torchrun(std::move(values));
+    return test::message_of([] { dist::launch_facts(); });
+  };
+  EXPECT_EQ(said({{"RANK", "one"}, {"WORLD_SIZE", "2"}}), "RANK=one is no number");
+  EXPECT_EQ(said({{"RANK", "0"}, {"WORLD_SIZE", "2 ranks"}}), "WORLD_SIZE=2 ranks is no number");
+  EXPECT_EQ(said({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "70000"}}),
+            "MASTER_PORT=70000 is no port: 0 to 65535 are");
+  EXPECT_EQ(said({{"SLURM_PROCID", "x"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "2"}}), "SLURM_PROCID=x is no number");
 }
 
 }  // namespace
