@@ -54,7 +54,7 @@ struct AtomicFolder::Impl {
     if (!parent) throw_errno(errno, "the folder " + core::quote(above.string()) + " cannot be opened");
     lock = detail::WriterLock(parent.get(), name);
     detail::sweep_folder(parent.get(), lock);
-    sweep_hidden_folders(above);
+    detail::sweep_hidden_folders(parent.get(), lock);
     put_back();
     check_old();
     temporary = detail::temporary_name(name);

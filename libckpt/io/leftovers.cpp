@@ -196,5 +196,13 @@ void sweep_folder(int folder, const WriterLock& lock) {
   }
 }
 
+void sweep_hidden_folders(int folder, const WriterLock& lock) {
+  try {
+    sweep(folder, &lock, S_IFDIR);
+  } catch (const core::Error&) {
+    return;
+  }
+}
+
 }  // namespace detail
 }  // namespace ckpt

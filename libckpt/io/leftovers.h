@@ -41,6 +41,7 @@ namespace detail {
 /// The same for a writer that holds `lock` in the open folder: what was left for that very name goes, too, wherever its
 /// process was. Never throws: a folder that cannot be swept can still be written to.
 void sweep_folder(int folder, const WriterLock& lock);
+void sweep_hidden_folders(int folder, const WriterLock& lock);
 
 }  // namespace detail
 }  // namespace ckpt

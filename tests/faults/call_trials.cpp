@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/io/atomic_folder.h"
 #include "libckpt/io/undo_record.h"
 #include "libcore/base/error.h"
 #include "tests/faults/failing_calls.h"
@@ -53,6 +54,7 @@ std::vector<NamedError> errors_of(Kind kind) {
       return {kFull, kQuota, kDevice, kReadOnly, kSignal};
     case Kind::rename:
     case Kind::link:
+    case Kind::make_folder:
       return {kFull, kQuota, kDevice, kReadOnly, kRights};
     case Kind::unlink:
       return {kDevice, kReadOnly, kRights};
@@ -181,6 +183,15 @@ void kill_everywhere(const Setup& setup, const Operation& operation, const std::
   tally.add_stranded(judge.stranded());
 }
 
+/// As another program would, which then goes away.
+void open_to_write(const Operation& operation, const fs::path& folder) {
+  if (operation.is_folder) {
+    const ckpt::AtomicFolder other(folder / operation.head, {.overwrite = true});
+  } else {
+    const ckpt::AtomicFile other(folder / operation.head);
+  }
+}
+
 }  // namespace
 
 void try_errors(const Setup& setup, const Operation& operation, Tally& tally) {
@@ -222,7 +233,7 @@ void try_second_writer(const Setup& setup, const Operation& operation, Tally& ta
     if (locked) {
       tally.add_point(operation.group, "second writer");
       try {
-        ckpt::AtomicFile other(folder / operation.head);
+        open_to_write(operation, folder);
         tally.add_violation(operation.group, "second writer",
                             operation.name + ": is let in before " + std::string(name(call.kind)));
       } catch (const core::Error& error) {

@@ -117,11 +117,15 @@ const ckpt::detail::FileOps FailingCalls::State::kOps = {
     .set_lock = [](int fd, const struct flock* region) -> int {
       return state_.strikes({CallKind::lock}) ? -1 : system_file_ops().set_lock(fd, region);
     },
+    .mkdirat = [](int at, const char* folder, mode_t mode) -> int {
+      if (state_.strikes({CallKind::make_folder, base_name(folder)})) return -1;
+      return system_file_ops().mkdirat(at, folder, mode);
+    },
 };
 
 std::string_view name(CallKind kind) {
   constexpr std::string_view kNames[] = {"openat", "pwrite",    "copy_file_range", "fallocate", "ftruncate", "fsync",
-                                         "close",  "renameat2", "linkat",          "unlinkat",  "set_lock"};
+                                         "close",  "renameat2", "linkat",          "unlinkat",  "set_lock",  "mkdirat"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -23,13 +23,14 @@ enum class CallKind : std::uint8_t {
   link,
   unlink,
   lock,
+  make_folder,
 };
 
 std::string_view name(CallKind kind);
 
 struct Call {
   CallKind kind;
-  std::string file = {};  ///< open, write, close, unlink: the name; rename, link: the new one
+  std::string file = {};  ///< open, write, close, unlink, make_folder: the name; rename, link: the new one
 };
 
 struct CallPlan {

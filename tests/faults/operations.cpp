@@ -44,6 +44,15 @@ ckpt::SaveOptions save_options(std::uint32_t shards = 0) {
   return options;
 }
 
+/// The folder that so many ranks would have written.
+Act save_ranks(unsigned seed, const std::string& name, std::uint32_t ranks) {
+  return [=](const fs::path& folder) {
+    ckpt::SaveOptions options = save_options();
+    options.shards = ranks;
+    ckpt::save(sample_model(seed), folder / name, options);
+  };
+}
+
 Act save_as(unsigned seed, const std::string& name, std::uint32_t shards = 0, ckpt::Io io = ckpt::Io::automatic) {
   return [=](const fs::path& folder) {
     ckpt::SaveOptions options = save_options(shards);
@@ -371,6 +380,27 @@ void add_distributed(List& list) {
            {save_distributed, edit(head, rename_blocks)});
 }
 
+/// Folders that one rename puts in place.
+void add_rank_folders(List& list) {
+  auto add = [&](const std::string& what, const std::string& name, const std::vector<Act>& makers, bool is_quick) {
+    std::vector<Act> all = makers;
+    all.push_back(save_as(2, "in.pth"));
+    list.add({.group = "save a folder of ranks",
+              .name = what + " " + name,
+              .head = name,
+              .is_folder = true,
+              .run = save_ranks(2, name, 2),
+              .next = save_ranks(3, name, 2),
+              .command = {"convert", "-q", "-f", "--ranks", "2", "in.pth", "-o", name},
+              .quick = is_quick},
+             all);
+  };
+  add("save new", "run.parts", {}, true);
+  add("save over", "run.parts", {save_ranks(1, "run.parts", 3)}, true);
+  add("save new", "run.dcp", {}, false);
+  add("save over", "run.dcp", {save_ranks(1, "run.dcp", 3)}, true);
+}
+
 void add_publishing(List& list) {
   Act training = [](const fs::path& folder) { ckpt::save(training_file(1), folder / "last.pth", save_options()); };
   list.add(
@@ -551,6 +581,7 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_recovery(list, "net.pth", "undo of an interrupted append");
   add_shard_sets(list);
   add_distributed(list);
+  add_rank_folders(list);
   add_publishing(list);
   add_collections(list);
   add_shared_steps(list);

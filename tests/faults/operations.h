@@ -20,10 +20,11 @@ struct Operation {
   std::string group;  ///< line of the table: "save over", "convert", ...
   std::string name;   ///< "save over .ckpt"
   Folder before = {};
-  Folder left_over = {};  ///< lies there as well, or in place of a file of `before`, from a save or an edit that was
-                          ///< ended; to go with this one
-  std::string head;       ///< the file through which the result is read
-  bool several = false;   ///< the head names further files
+  Folder left_over = {};   ///< lies there as well, or in place of a file of `before`, from a save or an edit that was
+                           ///< ended; to go with this one
+  std::string head;        ///< the file through which the result is read, or the folder that is replaced as a whole
+  bool several = false;    ///< the head names further files
+  bool is_folder = false;  ///< the head is one
   bool removes = false;  ///< files of `before` go one by one: while it runs each of them may be there still, and a head
                          ///< that is not whole, beside all of them
   bool for_others = false;  ///< programs that know no journals read the head: it is old or new before any recovery

@@ -33,9 +33,14 @@ ino_t inode_of(const fs::path& path) {
 
 Folder read_folder(const fs::path& path) {
   Folder folder;
-  for (const auto& entry : fs::directory_iterator(path)) {
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    const std::string name = fs::relative(entry.path(), path).string();
+    if (entry.is_directory()) {
+      if (fs::is_empty(entry.path())) folder[name + "/"] = std::make_shared<const std::string>();
+      continue;
+    }
     if (!entry.is_regular_file()) throw std::runtime_error("not a file: " + entry.path().string());
-    folder[entry.path().filename().string()] = std::make_shared<const std::string>(read_file(entry.path()));
+    folder[name] = std::make_shared<const std::string>(read_file(entry.path()));
   }
   return folder;
 }
@@ -45,6 +50,8 @@ void write_folder(const fs::path& path, const Folder& folder) {
   fs::create_directories(path);
   for (const auto& entry : fs::directory_iterator(path)) fs::remove_all(entry.path());
   for (const auto& [name, content] : folder) {
+    if (name.find('/') != std::string::npos) fs::create_directories((path / name).parent_path());
+    if (name.ends_with('/')) continue;
     int fd = ::open((path / name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     bool written = ::write(fd, content->data(), content->size()) == static_cast<ssize_t>(content->size());
     if (::close(fd) != 0 || !written) throw std::runtime_error("cannot write " + (path / name).string());

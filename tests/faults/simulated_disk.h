@@ -13,7 +13,8 @@
 
 namespace test::faults {
 
-/// What a folder holds: names and bytes. No sub-folders.
+/// What a folder holds: names and bytes; of what is in a folder below it "run/part", and "run/" for one without
+/// anything. A power cut is played for files of the folder itself alone.
 using Folder = std::map<std::string, std::shared_ptr<const std::string>>;
 
 Folder read_folder(const std::filesystem::path& path);

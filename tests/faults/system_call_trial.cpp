@@ -36,6 +36,7 @@ constexpr SystemCall kCalls[] = {
     {"linkat", {"ENOSPC", "EIO", "EROFS"}},
     {"unlinkat", {}},
     {"unlink", {}},
+    {"mkdirat", {"ENOSPC", "EIO", "EROFS"}},
     {"fchmod", {}},
     {"fcntl", {}},
     {"close", {}},

@@ -39,8 +39,10 @@ bool mentions(const Folder& folder, const std::string& head, const std::string& 
   return found != folder.end() && found->second->find("\"" + name + "\"") != std::string::npos;
 }
 
+/// A hidden file of ours, what is in a hidden folder, and the lock of a part that could not be removed.
 bool is_ours(const std::string& name) {
-  return name[0] == '.' && name.find(".ckpt-") != std::string::npos;
+  const bool is_lock = ckpt::detail::is_lock_name(fs::path(name).filename().string());
+  return (name[0] == '.' && name.find(".ckpt-") != std::string::npos) || is_lock;
 }
 
 /// What takes an edit in place back stays beside the file until the next save; it is no part of the result.
@@ -99,14 +101,26 @@ Folder Judge::settled(const Folder& state, std::string& wrong) const {
   return read_folder(scratch_);
 }
 
+bool Judge::is_of_head(const std::string& name) const {
+  return name == operation_.head || name.starts_with(operation_.head + "/");
+}
+
+bool Judge::head_is_within(const Folder& state, const Folder& wanted) const {
+  return std::ranges::all_of(state, [&](const auto& file) {
+    return !is_of_head(file.first) || wanted.count(file.first) > 0 || is_ours(file.first);
+  });
+}
+
 bool Judge::is_old(const Folder& state) const {
+  auto of_head = [&](const auto& file) { return is_of_head(file.first); };
   bool head_as_before =
-      operation_.removes || operation_.before.count(operation_.head) > 0 || state.count(operation_.head) == 0;
-  return head_as_before && holds(state, operation_.before);
+      operation_.removes || std::ranges::any_of(operation_.before, of_head) || std::ranges::none_of(state, of_head);
+  bool within = operation_.removes || head_is_within(state, operation_.before);
+  return head_as_before && within && holds(state, operation_.before);
 }
 
 bool Judge::is_new(const Folder& state) const {
-  return holds(state, after_);
+  return holds(state, after_) && head_is_within(state, after_);
 }
 
 bool Judge::means_new(const Folder& state) const {
@@ -202,10 +216,11 @@ std::string Judge::find_untidy(const Folder& now) const {
   for (const auto& [name, content] : now) {
     bool member = operation_.several && mentions(now, operation_.head, name);
     bool bystander = operation_.before.count(name) > 0 && !mentions(operation_.before, operation_.head, name);
-    if (!member && !bystander && name != operation_.head) return "the next save leaves " + name;
+    bool of_head = is_of_head(name);
+    if (of_head ? next_.count(name) == 0 : !member && !bystander) return "the next save leaves " + name;
   }
   for (const auto& [name, content] : operation_.before) {
-    bool replaced = name == operation_.head || (operation_.removes && after_.count(name) == 0) ||
+    bool replaced = is_of_head(name) || (operation_.removes && after_.count(name) == 0) ||
                     mentions(operation_.before, operation_.head, name);
     auto found = now.find(name);
     if (!replaced && (found == now.end() || *found->second != *content)) return "the next save changes " + name;

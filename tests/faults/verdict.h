@@ -49,6 +49,10 @@ class Judge {
  private:
   /// The state once an edit in place that was interrupted has been settled; `wrong` says where it then reads otherwise.
   Folder settled(const Folder& state, std::string& wrong) const;
+  /// The head itself, or a file of it where it is a folder.
+  bool is_of_head(const std::string& name) const;
+  /// A folder that is replaced as a whole has no files but these.
+  bool head_is_within(const Folder& state, const Folder& wanted) const;
   bool is_old(const Folder& state) const;
   bool is_new(const Folder& state) const;
   bool means_new(const Folder& state) const;

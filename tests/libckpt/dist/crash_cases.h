@@ -1,7 +1,9 @@
 #pragma once
 // Saves that are to be ended in their midst, and what is found afterwards. Use: test::found_in(tried, path) == "old"
 
+#include <gtest/gtest.h>
 #include <filesystem>
+
 #include <string>
 
 #include "libckpt/ckpt.h"
@@ -15,8 +17,16 @@ struct Case {
   std::string layout;
   int ranks;
   bool overwrite;
-  bool exchange;  ///< whether the file system exchanges names
+  bool exchange;   ///< whether the file system exchanges names
+  int shards = 0;  ///< that one process writes for as many ranks, as ckpt convert does; 0: every rank writes its own
 };
+
+inline std::string case_name(const testing::TestParamInfo<Case>& info) {
+  const Case& tried = info.param;
+  return tried.layout + "_" + std::to_string(tried.ranks) + (tried.overwrite ? "_over" : "_new") +
+         (tried.exchange ? "" : "_without_exchange") +
+         (tried.shards > 0 ? "_by_one_for_" + std::to_string(tried.shards) : "");
+}
 
 inline ckpt::Value part_of(const Case& tried, int rank, float version) {
   if (tried.layout != "safetensors") return sample_part(rank, tried.ranks, version);
@@ -31,6 +41,25 @@ inline ckpt::dist::SaveOptions options_of(const Case& tried, int rank) {
   options.io = ckpt::Io::buffered;
   if (tried.layout != "safetensors") options.pieces = sample_pieces(rank, tried.ranks);
   return options;
+}
+
+/// What one rank does of a save; of one for others the only rank does all.
+inline void save_of(const Case& tried, ckpt::dist::Ranks& ranks, const ckpt::Value& mine,
+                    const std::filesystem::path& path) {
+  ckpt::dist::SaveOptions options = options_of(tried, ranks.rank());
+  if (tried.shards == 0) {
+    ckpt::dist::save_by(ranks, mine, path, options);
+    return;
+  }
+  ckpt::Checkpoint whole;
+  whole.root = mine;
+  ckpt::SaveOptions alone;
+  alone.format = tried.layout == "native" ? "parts" : tried.layout;
+  alone.overwrite = tried.overwrite;
+  alone.shards = static_cast<std::uint32_t>(tried.shards);
+  alone.threads = options.threads;
+  alone.io = options.io;
+  ckpt::save(whole, path, alone);
 }
 
 /// "old", "new", "none", or what else is there.

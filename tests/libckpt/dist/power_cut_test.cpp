@@ -239,8 +239,7 @@ class PowerCut : public testing::TestWithParam<Case> {
   void save(const fs::path& path, float version) const {
     Case tried = GetParam();
     std::vector<std::string> errors = test::run_ranks_as_threads(tried.ranks, [&](ckpt::dist::Ranks& ranks) {
-      ckpt::dist::save_by(ranks, test::part_of(tried, ranks.rank(), version), path,
-                          test::options_of(tried, ranks.rank()));
+      test::save_of(tried, ranks, test::part_of(tried, ranks.rank(), version), path);
     });
     ASSERT_THAT(errors, testing::Each(""));
   }
@@ -334,19 +333,15 @@ TEST_P(PowerCut, WhatIsLeftIsTheOldCheckpointOrTheNew) {
   std::printf("%d points\n", outcome.points);
 }
 
-std::string case_name(const testing::TestParamInfo<Case>& info) {
-  const Case& tried = info.param;
-  return tried.layout + "_" + std::to_string(tried.ranks) + (tried.overwrite ? "_over" : "_new") +
-         (tried.exchange ? "" : "_without_exchange");
-}
-
 INSTANTIATE_TEST_SUITE_P(Saves, PowerCut,
                          testing::Values(Case{"dcp", 1, false, true}, Case{"dcp", 2, true, true},
                                          Case{"dcp", 2, true, false}, Case{"dcp", 3, true, true},
                                          Case{"dcp", 3, false, true}, Case{"native", 2, true, true},
                                          Case{"native", 3, false, true}, Case{"safetensors", 2, true, true},
-                                         Case{"safetensors", 2, true, false}),
-                         case_name);
+                                         Case{"safetensors", 2, true, false}, Case{"native", 1, false, true, 2},
+                                         Case{"native", 1, true, true, 3}, Case{"native", 1, true, false, 2},
+                                         Case{"dcp", 1, true, true, 2}),
+                         test::case_name);
 
 class Planted : public PowerCut {};
 
@@ -405,7 +400,7 @@ TEST_P(Planted, MistakesAreFound) {
 
 INSTANTIATE_TEST_SUITE_P(Saves, Planted,
                          testing::Values(Case{"dcp", 2, false, true}, Case{"native", 2, false, true},
-                                         Case{"safetensors", 2, false, true}),
-                         case_name);
+                                         Case{"safetensors", 2, false, true}, Case{"native", 1, false, true, 2}),
+                         test::case_name);
 
 }  // namespace
