@@ -153,6 +153,15 @@ core::Storage SnapshotMemory::take(std::size_t bytes) {
   return block_;
 }
 
+void SnapshotMemory::prepare(std::size_t bytes) {
+  if (bytes == 0) return;
+  const core::Storage block = take(bytes);
+  auto* data = static_cast<std::byte*>(block.data());
+  if (::madvise(data, block.nbytes(), MADV_POPULATE_WRITE) == 0) return;
+  constexpr std::size_t kPage = 4096;  // older systems have no such wish
+  for (std::size_t at = 0; at < block.nbytes(); at += kPage) data[at] = std::byte{};
+}
+
 void SnapshotMemory::rest() const {
   if (block_.defined()) ::madvise(block_.data(), block_.nbytes(), MADV_FREE);  // a wish
 }
@@ -169,6 +178,10 @@ SourcePtr Snapshot::of(const core::Storage& storage) {
 SourcePtr Snapshot::copy_of(const core::Storage& storage) {
   core::Backend& backend = storage->backend();
   if (storage.nbytes() == 0) return memory_source({});
+  if (place_ == SnapshotPlace::nowhere) {
+    if (!is_opaque(backend)) counted_ += core::SharedBlock::rounded(storage.nbytes());
+    return live_source(storage);
+  }
   if (!is_opaque(backend)) {
     auto copy = std::make_shared<HostCopy>(storage.nbytes());
     copies_.emplace_back(copy, static_cast<const std::byte*>(storage.data()));
@@ -214,10 +227,15 @@ void Snapshot::finish_on_devices() {
   }
 }
 
+std::size_t Snapshot::host_bytes() const {
+  std::size_t total = counted_;
+  for (const auto& [copy, from] : copies_) total += core::SharedBlock::rounded(copy->size());
+  return total;
+}
+
 void Snapshot::finish_on_host() {
+  const std::size_t total = host_bytes();
   const auto made = std::exchange(copies_, {});
-  std::size_t total = 0;
-  for (const auto& [copy, from] : made) total += core::SharedBlock::rounded(copy->bytes().size());
   if (total > 0) {
     const core::Storage block = memory_ != nullptr ? memory_->take(total) : mapped_block(total);
     std::vector<Copy> copies;

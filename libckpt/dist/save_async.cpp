@@ -84,21 +84,67 @@ class Work {
   std::promise<void> copied_;
 };
 
+/// What saves in the background have in common: each begins when the one before has ended.
+struct Turns {
+  std::mutex mutex;
+  std::shared_future<void> before;  ///< not of a PendingSave, which may be going away in another thread
+  std::shared_ptr<SnapshotMemory> kept;
+
+  static Turns& all() {
+    static Turns turns;
+    return turns;
+  }
+  // REQUIRES: the mutex is held.
+  bool is_busy() const {
+    return before.valid() && before.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
+  /// Waits for what is under way.
+  std::shared_ptr<SnapshotMemory> begin(bool keep_copies) {
+    if (before.valid()) before.wait();
+    if (!keep_copies) kept.reset();
+    if (keep_copies && kept == nullptr) kept = std::make_shared<SnapshotMemory>();
+    return kept;
+  }
+};
+
+/// A thread that is joined at the end of the process, at the latest.
+struct Preparing {
+  std::thread thread;
+  ~Preparing() {
+    if (thread.joinable()) thread.join();
+  }
+};
+
+void prepare_memory(std::size_t bytes, const SaveOptions& options) {
+  if (options.copy_in_background || !options.keep_copies || bytes == 0) return;
+  Turns& turns = Turns::all();
+  static Preparing preparing;
+  const std::lock_guard lock(turns.mutex);
+  if (turns.is_busy()) return;  // with a save, whose memory stays
+  std::shared_ptr<SnapshotMemory> kept = turns.begin(true);
+  if (preparing.thread.joinable()) preparing.thread.join();
+  std::promise<void> ended;
+  turns.before = ended.get_future().share();
+  preparing.thread = std::thread([kept = std::move(kept), bytes, ended = std::move(ended)]() mutable {
+    try {
+      kept->prepare(bytes);
+    } catch (const core::Error&) {  // the save will say so, if there is none then either
+    }
+    ended.set_value();
+  });
+}
+
 }  // namespace
 
 PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::filesystem::path& path,
                        const SaveOptions& options) {
-  static std::mutex mutex;
-  static std::shared_future<void> before;  // not of a PendingSave, which may be going away in another thread
-  static std::shared_ptr<SnapshotMemory> kept;
+  Turns& turns = Turns::all();
   if (options.group == nullptr && core::distributed::is_initialized() && core::distributed::get_world_size() > 1) {
     throw core::Error(core::ErrorCode::value,
                       "a save in the background needs a group of its own: .group = core::distributed::new_group()");
   }
-  const std::lock_guard lock(mutex);
-  if (before.valid()) before.wait();
-  if (!options.keep_copies) kept.reset();
-  if (options.keep_copies && kept == nullptr) kept = std::make_shared<SnapshotMemory>();
+  const std::lock_guard lock(turns.mutex);
+  const std::shared_ptr<SnapshotMemory> kept = turns.begin(options.keep_copies);
   auto snapshot = std::make_unique<Snapshot>(SnapshotPlace::automatic, kept);
   Value tree = take(*snapshot);
   snapshot->finish_on_devices();
@@ -116,7 +162,7 @@ PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::f
   });
   save.state_->facts = task.get_future().share();
   std::promise<void> ended;
-  before = ended.get_future().share();
+  turns.before = ended.get_future().share();
   save.state_->thread = std::thread([task = std::move(task), ended = std::move(ended)]() mutable {
     task();
     ended.set_value();
@@ -139,6 +185,20 @@ PendingSave save_training_async(const std::filesystem::path& path, const core::M
   int rank = ranks_of(options.group)->rank();
   return start_save([&](Snapshot& snapshot) { return training_tree(model, optimizer, progress, rank, &snapshot); },
                     path, options);
+}
+
+void prepare_save_async(const core::StateDict& state, const SaveOptions& options) {
+  Snapshot counted(SnapshotPlace::nowhere);
+  EntryMaker maker(&counted);
+  to_value(state, maker);
+  prepare_memory(counted.host_bytes(), options);
+}
+
+void prepare_save_training_async(const core::Module& model, const core::Optimizer& optimizer,
+                                 const TrainingProgress& progress, const SaveOptions& options) {
+  Snapshot counted(SnapshotPlace::nowhere);
+  training_tree(model, optimizer, progress, ranks_of(options.group)->rank(), &counted);
+  prepare_memory(counted.host_bytes(), options);
 }
 
 }  // namespace ckpt::dist

@@ -2,10 +2,9 @@
 // Saves of many ranks in the background: the call returns when the tensors are copied, or at once with
 // .copy_in_background, and a thread writes and agrees with those of the other ranks, on a group that nothing else uses
 // meanwhile. One save at a time: the next one waits for it, so there is never more than one copy, whose memory stays
-// for the next one (.keep_copies). Thread safety: as save.h. Use: core::distributed::Group own =
-// core::distributed::new_group();
-// ckpt::dist::PendingSave save = ckpt::dist::save_async(state, "run/step-100.dcp", {.group = own}); train();
-// save.wait();
+// for the next one (.keep_copies); prepare_save_async() gets it for the first. Thread safety: as save.h. Use:
+// core::distributed::Group own = core::distributed::new_group(); ckpt::dist::PendingSave save =
+// ckpt::dist::save_async(state, "run/step-100.dcp", {.group = own}); train(); save.wait();
 
 #include <filesystem>
 #include <memory>
@@ -39,5 +38,14 @@ PendingSave save_async(const core::StateDict& state, const std::filesystem::path
 PendingSave save_training_async(const std::filesystem::path& path, const core::Module& model,
                                 const core::Optimizer& optimizer, const TrainingProgress& progress = {},
                                 const SaveOptions& options = {});
+
+/// Makes the memory for the copies of such saves ready, in a thread, and returns at once; the first save then holds
+/// training up as little as later ones, which find the memory of the save before. Of little use right before that
+/// save, which waits for it: call it when training begins, behind the first step of an optimizer that keeps moments.
+/// Of saves with .copy_in_background or without .keep_copies it does nothing. Nothing is exchanged with other ranks.
+/// Without enough memory the first save is as slow as ever, or says so.
+void prepare_save_async(const core::StateDict& state, const SaveOptions& options = {});
+void prepare_save_training_async(const core::Module& model, const core::Optimizer& optimizer,
+                                 const TrainingProgress& progress = {}, const SaveOptions& options = {});
 
 }  // namespace ckpt::dist

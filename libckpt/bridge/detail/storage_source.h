@@ -26,6 +26,7 @@ enum class SnapshotPlace {
   automatic,  ///< on the device while there is room, else in pinned host memory
   device,     ///< on the device, at the speed of its memory; Error when there is no room
   host,       ///< in pinned host memory: no device memory, but the device copies over the bus before it goes on
+  nowhere,    ///< no copy is made: sources are the tensors themselves, and host_bytes() says what copies would take
 };
 
 /// Host memory of the copies that one snapshot after the other takes: the system gives memory out slowly, most of the
@@ -36,6 +37,8 @@ class SnapshotMemory {
   /// A block of at least `bytes`: the one of before, unless it is too small or more than twice as large. Errors: out of
   /// memory.
   core::Storage take(std::size_t bytes);
+  /// The same with all its pages there, so that the next take() of so many bytes costs nothing. Errors: out of memory.
+  void prepare(std::size_t bytes);
   /// Nothing reads the block until it is taken again. The system may have its pages back whenever it needs some; those
   /// that it leaves are there at once.
   void rest() const;
@@ -60,6 +63,8 @@ class Snapshot {
     finish_on_devices();
     finish_on_host();
   }
+  /// Of the host, for the copies that were asked for and are not made yet.
+  std::size_t host_bytes() const;
   /// The two halves of finish(). The second, which takes the time, may be done by another thread.
   void finish_on_devices();
   void finish_on_host();
@@ -81,6 +86,7 @@ class Snapshot {
 
   SnapshotPlace place_;
   std::shared_ptr<SnapshotMemory> memory_;
+  std::size_t counted_ = 0;  // of copies that are nowhere
   std::unordered_map<const void*, SourcePtr> sources_;
   std::vector<std::pair<std::shared_ptr<HostCopy>, const std::byte*>> copies_;  // within the host, not made yet
   std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again

@@ -50,6 +50,8 @@ void save_in_background(const fs::path& path) {
   state.set("weight", weight);
   ckpt::dist::SaveOptions options;
   options.group = own;
+  ckpt::dist::prepare_save_async(state, options);
+  ckpt::dist::prepare_save_async(state, options);  // once more changes nothing
   ckpt::dist::PendingSave save = ckpt::dist::save_async(state, path, options);
   weight.fill_(7.0);  // what is saved is what was there at the call
   dist::barrier();
