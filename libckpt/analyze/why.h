@@ -131,7 +131,9 @@ struct FixStep {
   std::vector<core::Shape> shapes = {};
   std::vector<std::size_t> order = {};
   Rules rules = {};
-  std::string origin = {};  ///< rules: what the file is to remember of them (origin.h), "" to forget it
+  /// rules: what the file is to remember of them (origin.h), "" to forget it; nullopt: what it remembers of others
+  /// stays
+  std::optional<std::string> origin = {};
 };
 
 struct FixPlan {

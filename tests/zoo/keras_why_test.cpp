@@ -105,3 +105,15 @@ TEST(WhyOfKeras, FixedFilesRememberWhatNamesDoNotSay) {
   const Checkpoint back = ckpt::apply_fix(fixed, diagnose(fixed, {ckpt::key_list_of(keras, "k.h5", "")}).plan);
   EXPECT_EQ(ckpt::origin_of(back), "");
 }
+
+TEST(WhyOfKeras, OtherNamesLeaveWhatAFileRemembers) {
+  const KeyList model = *zoo::find_manifest("resnet50");
+  const Checkpoint keras = keras_file(model, *zoo::find_rule_pack("keras-resnet50"));
+  const Checkpoint fixed = ckpt::apply_fix(keras, diagnose(keras, {model}).plan);
+  const RulePack& other = *zoo::find_rule_pack("hf-resnet");
+  ASSERT_TRUE(other.note.empty());
+  const Checkpoint wanted = ckpt::apply_rules(fixed, ckpt::turned_round(other).rules);
+  const Diagnosis d = diagnose(fixed, {ckpt::key_list_of(wanted, "hf.pth", "")});
+  ASSERT_EQ(rules_of(d), "hf-resnet");
+  EXPECT_THAT(ckpt::origin_of(ckpt::apply_fix(fixed, d.plan)), HasSubstr("keras-resnet50"));
+}

@@ -233,8 +233,7 @@ bool apply_to_tree(Checkpoint& checkpoint, const FixPlan& plan, const FixStep& s
       return true;
     case FixStep::Kind::rules:
       checkpoint = apply_rules(checkpoint, step.rules, {.at = plan.at});
-      // Rules without a note leave what the file remembers of others; the way back forgets it.
-      if (!step.origin.empty() || step.to == "backwards") checkpoint = with_origin(checkpoint, step.origin);
+      if (step.origin) checkpoint = with_origin(checkpoint, *step.origin);
       return true;
     case FixStep::Kind::drop_optimizer:
       checkpoint.root = DropOptimizers().map(checkpoint.root);

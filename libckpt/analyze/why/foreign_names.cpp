@@ -110,7 +110,7 @@ FixStep rules_step(const RulePack& pack) {
   step.at = pack.name;
   step.to = pack.backwards ? "backwards" : "";
   step.rules = pack.rules;
-  step.origin = origin_text(pack);
+  if (!pack.note.empty()) step.origin = origin_text(pack);
   return step;
 }
 
