@@ -291,6 +291,8 @@ class RuleMaker {
     if (backwards && (!layer.both || forwards_alone)) said(backwards_, layer);
     const bool merges = layer.both && layer.holder != nullptr && layer.holder->says_other("merge_mode", "concat");
     if (merges) said(merged_, layer);
+    const bool last = layer.both && !layer.node->flag("return_sequences").value_or(false);
+    if (last) said(last_steps_, layer);
   }
 
   /// Of features, as decoders make them.
@@ -351,6 +353,9 @@ class RuleMaker {
     note(other_norms_, "", ": no norm of torch computes it (another axis, or rms_scaling), so it stays as it is");
     note(masked_, "",
          ": of mask_zero=True, by which layers of Keras leave out the steps of index 0 and torch's do not");
+    note(last_steps_, "",
+         ": gives its last step alone, which of the direction from the end is the one at the sequence's first place; "
+         "torch's out[:, -1] has that direction's first step: take h_n, torch.cat([h_n[-2], h_n[-1]], 1)");
     note(merged_, "", ": does not put its two directions side by side (merge_mode), as torch does");
     if (recurrent_) {
       out_.notes.emplace_back(
@@ -377,7 +382,8 @@ class RuleMaker {
   std::vector<std::pair<std::string, std::string>> renames_;
   Rules later_;  ///< that act on what the names became
   std::map<double, std::set<std::string>> eps_;
-  std::set<std::string> padded_, cropped_, causal_, separable_, ordered_, unordered_, imaged_, backwards_, merged_;
+  std::set<std::string> padded_, cropped_, causal_, separable_, ordered_, unordered_, imaged_, backwards_, merged_,
+      last_steps_;
   std::set<std::string> masked_, along_, other_norms_, other_cells_;
   bool dense_ = false;
   bool recurrent_ = false;          ///< one of which nothing says how it computes

@@ -361,6 +361,22 @@ TEST(KerasRules, LeaveNormsAlongOtherDimensionsThanTorchs) {
   EXPECT_THAT(left(R"(, "axis": [-1], "rms_scaling": true)", "[null, 3, 3]"), testing::SizeIs(2));
 }
 
+TEST(KerasRules, SayWhichStepIsTheLastOfTwoDirections) {
+  const Tensors weights = {{"layers.bidirectional.forward_layer.cell.vars.0", {2, 4}},
+                           {"layers.bidirectional.forward_layer.cell.vars.1", {1, 4}},
+                           {"layers.bidirectional.backward_layer.cell.vars.0", {2, 4}},
+                           {"layers.bidirectional.backward_layer.cell.vars.1", {1, 4}}};
+  const auto said = [&](const std::string& more) {
+    const std::string lstm = layer("LSTM", R"("name": "f", "activation": "tanh")" + more);
+    return notes(weights, sequential(layer("Bidirectional", R"("name": "b", "layer": )" + lstm)));
+  };
+  const auto last =
+      Contains(testing::AllOf(HasSubstr("'b': gives its last step alone"), HasSubstr("h_n[-2], h_n[-1]")));
+  EXPECT_THAT(said(""), last);
+  EXPECT_THAT(said(R"(, "return_sequences": false)"), last);
+  EXPECT_THAT(said(R"(, "return_sequences": true)"), IsEmpty());
+}
+
 TEST(KerasRules, SayWhatLayersComputeOtherwise) {
   const std::string lstm = layer("LSTM", R"("name": "f", "activation": "tanh")");
   const std::string config =
