@@ -84,7 +84,9 @@ Cause rank_cause(const RankPart& part) {
   Cause cause{CauseKind::rank_part, "the file holds only the part of the model that " + who +
                                         " had: its tensors are DTensors, split between processes"};
   cause.advice =
-      "save the whole model: in every process state = torch.distributed.checkpoint.state_dict.get_model_state_dict("
+      "with the files of all ranks in one folder, and the rank at the end of their names, name that folder: its files "
+      "are read joined; else save the whole model: in every process state = "
+      "torch.distributed.checkpoint.state_dict.get_model_state_dict("
       "model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)), then torch.save(state, ...) on rank 0";
   return cause;
 }

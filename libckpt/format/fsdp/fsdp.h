@@ -1,5 +1,6 @@
 #pragma once
-// Files that the ranks of an FSDP training each wrote with torch.save of a SHARDED_STATE_DICT, joined to whole tensors.
+// Files that the ranks of an FSDP training each wrote with torch.save: of a SHARDED_STATE_DICT, or of DTensors (FSDP2,
+// tensor parallelism), joined to whole tensors.
 // Thread safety: constant. Use: listed in registry.cpp.
 
 #include <string>

@@ -123,10 +123,13 @@ std::optional<FsdpName> fsdp_name(const std::string& file) {
 
 bool names_shards(const ByteSource& file) {
   constexpr std::uint64_t kLookedAt = 4 << 20;
-  constexpr std::string_view kClass = "torch.distributed._shard.sharded_tensor.api";
+  constexpr std::string_view kClasses[] = {"torch.distributed._shard.sharded_tensor.api", "\nDTensor\n"};
   core::ByteVector head(std::min(kLookedAt, file.size()));
   file.read(0, head);
-  return core::as_text(head).starts_with("PK") && core::as_text(head).find(kClass) != std::string_view::npos;
+  const std::string_view text = core::as_text(head);
+  return text.starts_with("PK") && std::ranges::any_of(kClasses, [&](std::string_view name) {
+           return text.find(name) != std::string_view::npos;
+         });
 }
 
 std::vector<std::string> ranks_beside(const std::filesystem::path& folder, const FsdpName& name) {

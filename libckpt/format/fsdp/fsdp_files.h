@@ -1,6 +1,6 @@
 #pragma once
-// The files of one FSDP checkpoint: one a rank, each a PyTorch file with ShardedTensors. Thread safety: pure.
-// Use: FsdpFiles files = read_fsdp_files(input, options);
+// The files of one FSDP checkpoint: one a rank, each a PyTorch file with ShardedTensors or DTensors. Thread safety:
+// pure. Use: FsdpFiles files = read_fsdp_files(input, options);
 
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@ struct FsdpName {
 
 /// nullopt for a name that ends in no number before .pth, .pt, .bin or .ckpt.
 std::optional<FsdpName> fsdp_name(const std::string& file);
-/// Whether a PyTorch file has ShardedTensors, as far as its first megabytes show.
+/// Whether a PyTorch file has ShardedTensors or DTensors, as far as its first megabytes show.
 bool names_shards(const ByteSource& file);
 /// The files of this name for any rank that are in the folder, by rank.
 std::vector<std::string> ranks_beside(const std::filesystem::path& folder, const FsdpName& name);

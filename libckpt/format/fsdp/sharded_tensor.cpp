@@ -1,6 +1,11 @@
 #include "libckpt/format/fsdp/sharded_tensor.h"
 
+#include <algorithm>
+
 #include "libckpt/format/corrupt.h"
+#include "libckpt/format/fsdp/device_mesh.h"
+#include "libckpt/format/torch/symbols.h"
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -28,33 +33,15 @@ const Value::List* state_of_shards(const Value& value) {
   return state->is(Kind::tuple) && state->as_list().size() >= 3 ? &state->as_list() : nullptr;
 }
 
-/// The attributes of an instance; of a class with slots they stand second.
-const Value& attribute(const Value& instance, std::string_view name) {
-  const Value* state = instance.is(Kind::object) ? &instance.as_object().state : &instance;
-  if (state->is(Kind::tuple) && state->as_list().size() == 2) state = &state->as_list()[1];
-  const Value* found = state->is(Kind::dict) ? state->find(name) : nullptr;
-  if (found == nullptr) corrupt("a sharded tensor has no " + core::quote(name));
-  return *found;
-}
-
-/// A list of numbers, a tuple, or a torch.Size.
-core::Shape numbers_of(const Value& value) {
-  const Value* list = &value;
-  if (value.is(Kind::object) && value.as_object().args.is(Kind::tuple) &&
-      value.as_object().args.as_list().size() == 1) {
-    list = value.as_object().args.as_list().data();
-  }
-  if (!list->is(Kind::list) && !list->is(Kind::tuple)) corrupt("a sharded tensor has no list of sizes");
-  core::Shape out;
-  for (const Value& number : list->as_list()) {
-    if (!number.is(Kind::integer) || number.as_integer() < 0) corrupt("a sharded tensor has a size that is none");
-    out.push_back(number.as_integer());
-  }
-  return out;
-}
-
 Box box_of(const Value& metadata) {
   return {numbers_of(attribute(metadata, "shard_offsets")), numbers_of(attribute(metadata, "shard_sizes"))};
+}
+
+core::DType known_dtype(const Value& dtype) {
+  std::optional<core::DType> known;
+  if (dtype.is(Kind::object)) known = core::try_parse_dtype(dtype.as_object().symbol);
+  if (!known || core::bit_width(*known) % 8 != 0) corrupt("a sharded tensor is of no known type");
+  return *known;
 }
 
 /// (dtype, layout, ...) or {'dtype': ...}.
@@ -62,17 +49,13 @@ core::DType dtype_of(const Value& properties) {
   const Value* state = properties.is(Kind::object) ? &properties.as_object().state : &properties;
   const bool tuple = state->is(Kind::tuple) && !state->as_list().empty();
   const Value& dtype = tuple ? state->as_list()[0] : attribute(properties, "dtype");
-  std::optional<core::DType> known;
-  if (dtype.is(Kind::object)) known = core::try_parse_dtype(dtype.as_object().symbol);
-  if (!known || core::bit_width(*known) % 8 != 0) corrupt("a sharded tensor is of no known type");
-  return *known;
+  return known_dtype(dtype);
 }
 
-Shard shard_of(const Value& value, const Shards& whole) {
-  Shard shard{box_of(attribute(value, "metadata")), nullptr};
+Shard shard_of(Box box, const Value& tensor, const Shards& whole) {
+  Shard shard{std::move(box), nullptr};
   const std::string text = "the piece " + core::to_list(shard.box.sizes) + " at " + core::to_list(shard.box.offsets);
   if (!whole.all.contains(place_of(shard.box))) corrupt(text + " is none of those that the tensor lists");
-  const Value& tensor = attribute(value, "tensor");
   if (!tensor.is(Kind::tensor) || tensor.as_entry().bytes == nullptr) corrupt(text + " has no values");
   const Entry& entry = tensor.as_entry();
   if (entry.shape != shard.box.sizes || entry.dtype != whole.dtype) {
@@ -83,6 +66,72 @@ Shard shard_of(const Value& value, const Shards& whole) {
   return shard;
 }
 
+/// (what makes it, DTensor, (DTensor, type, size, ...), state): the call that makes a DTensor. Null for another object.
+const Value::List* call_of_dtensor(const Value& value) {
+  if (!value.is(Kind::object) || value.as_object().symbol != kRebuild) return nullptr;
+  const Value& args = value.as_object().args;
+  if (!args.is(Kind::tuple) || args.as_list().size() != 4) return nullptr;
+  const Value::List& call = args.as_list();
+  if (!call[1].is(Kind::object) || !is_dtensor_class(call[1].as_object().symbol)) return nullptr;
+  return call[2].is(Kind::tuple) && call[2].as_list().size() >= 3 ? &call : nullptr;
+}
+
+const Value& spec_of(const Value& dtensor) {
+  return attribute((*call_of_dtensor(dtensor))[3], "_spec");
+}
+
+/// One dimension cut among `count` as torch.chunk() does: all pieces as long, but the last.
+void cut(Box& box, std::int64_t dim, const MeshPlace& place) {
+  const auto rank = static_cast<std::int64_t>(box.sizes.size());
+  if (dim < -rank || dim >= rank) {
+    corrupt("a DTensor of " + std::to_string(rank) + " dimensions is cut along dimension " + std::to_string(dim));
+  }
+  const auto at = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
+  const std::int64_t whole = box.sizes[at];
+  const std::int64_t each = whole / place.count + (whole % place.count != 0 ? 1 : 0);
+  const std::int64_t begin = place.index > whole / std::max<std::int64_t>(each, 1) ? whole : place.index * each;
+  box.offsets[at] += begin;
+  box.sizes[at] = std::min(each, whole - begin);
+}
+
+/// Its piece: the whole, cut by each dimension of the mesh in turn.
+Box box_of_dtensor(const Value& spec, const core::Shape& shape) {
+  const std::vector<MeshPlace> mesh = places_in_mesh(attribute(spec, "mesh"));
+  const Value& placements = attribute(spec, "placements");
+  if (!placements.is_sequence() || placements.as_list().size() != mesh.size()) {
+    corrupt("a DTensor has not one placement for each dimension of its mesh");
+  }
+  Box box{shape, shape};
+  std::fill(box.offsets.begin(), box.offsets.end(), 0);
+  for (std::size_t i = 0; i < mesh.size(); ++i) {
+    const Value& placement = placements.as_list()[i];
+    const std::string symbol = placement.is(Kind::object) ? placement.as_object().symbol : "";
+    const std::string kind = symbol.substr(symbol.rfind('.') + 1);
+    if (kind == "Replicate") continue;
+    if (kind != "Shard") {
+      throw core::Error(core::ErrorCode::unsupported,
+                        "a DTensor has the placement " + core::quote(kind.empty() ? "?" : kind) +
+                            ", and only 'Shard' and 'Replicate' are joined here; where the model runs, full_tensor() "
+                            "makes it whole, and torch.distributed.checkpoint.save() a folder of all ranks");
+    }
+    const Value& dim = attribute(placement, "dim");
+    if (!dim.is(Kind::integer)) corrupt("a DTensor is cut along a dimension that is no number");
+    cut(box, dim.as_integer(), mesh[i]);
+  }
+  return box;
+}
+
+Shards shards_of_dtensor(const Value& value) {
+  const Value::List& call = *call_of_dtensor(value);
+  Shards out;
+  out.dtype = known_dtype(call[2].as_list()[1]);
+  out.shape = numbers_of(call[2].as_list()[2]);
+  Box box = box_of_dtensor(spec_of(value), out.shape);
+  out.all.insert(place_of(box));
+  out.local.push_back(shard_of(std::move(box), attribute(call[3], "_local_tensor"), out));
+  return out;
+}
+
 }  // namespace
 
 Place place_of(const Box& box) {
@@ -90,7 +139,7 @@ Place place_of(const Box& box) {
 }
 
 bool is_sharded(const Value& value) {
-  return state_of_shards(value) != nullptr;
+  return state_of_shards(value) != nullptr || call_of_dtensor(value) != nullptr;
 }
 
 const Value* first_sharded(const Value& root) {
@@ -109,6 +158,7 @@ const Value* first_sharded(const Value& root) {
 }
 
 Shards shards_of(const Value& value) {
+  if (call_of_dtensor(value) != nullptr) return shards_of_dtensor(value);
   const Value::List& state = *state_of_shards(value);
   Shards out;
   out.shape = numbers_of(attribute(state[1], "size"));
@@ -116,13 +166,16 @@ Shards shards_of(const Value& value) {
   const Value& all = attribute(state[1], "shards_metadata");
   if (!all.is(Kind::list) || !state[0].is(Kind::list)) corrupt("a sharded tensor has no list of pieces");
   for (const Value& metadata : all.as_list()) out.all.insert(place_of(box_of(metadata)));
-  for (const Value& shard : state[0].as_list()) out.local.push_back(shard_of(shard, out));
+  for (const Value& shard : state[0].as_list()) {
+    out.local.push_back(shard_of(box_of(attribute(shard, "metadata")), attribute(shard, "tensor"), out));
+  }
   return out;
 }
 
 std::optional<RankOf> rank_of(const Value& root) {
   const Value* sharded = first_sharded(root);
   if (sharded == nullptr) return std::nullopt;
+  if (call_of_dtensor(*sharded) != nullptr) return rank_in_mesh(attribute(spec_of(*sharded), "mesh"));
   const Value& group = (*state_of_shards(*sharded))[2];
   const Value& rank = attribute(group, "global_rank");
   const Value& ranks = attribute(group, "global_world_size");

@@ -158,6 +158,25 @@ constexpr auto kInert = std::to_array<std::string_view>({
     "torch.distributed._shard.sharding_spec.api.EnumerableShardingSpec",
     "torch.distributed._shard.sharding_spec.chunk_sharding_spec.ChunkShardingSpec",
     "torch.distributed.remote_device._remote_device",
+    "torch.distributed.tensor.DTensor",
+    "torch.distributed.tensor._api.DTensor",
+    "torch.distributed.tensor._dtensor_spec.DTensorSpec",
+    "torch.distributed.tensor._dtensor_spec.TensorMeta",
+    "torch.distributed.tensor._dtensor_spec.ShardOrderEntry",
+    "torch.distributed.tensor.placement_types.Shard",
+    "torch.distributed.tensor.placement_types._StridedShard",
+    "torch.distributed.tensor.placement_types.Replicate",
+    "torch.distributed.tensor.placement_types.Partial",
+    "torch.distributed._tensor.DTensor",
+    "torch.distributed._tensor.api.DTensor",
+    "torch.distributed._tensor.placement_types.DTensorSpec",
+    "torch.distributed._tensor.placement_types.TensorMeta",
+    "torch.distributed._tensor.placement_types.Shard",
+    "torch.distributed._tensor.placement_types.Replicate",
+    "torch.distributed._tensor.placement_types._Partial",
+    "torch.distributed._mesh_layout._MeshLayout",
+    "torch.distributed._mesh_layout._FlatLayout",
+    "torch.distributed.device_mesh.DeviceMesh",
     "pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint",
     "pytorch_lightning.callbacks.early_stopping.EarlyStopping",
     "pytorch_lightning.utilities.parsing.AttributeDict",
@@ -321,6 +340,11 @@ PickleSymbol make_symbol(std::string_view module, std::string_view name) {
 std::optional<DType> storage_class_dtype(std::string_view symbol) {
   if (is_untyped_storage(symbol)) return DType::u8;
   return class_dtype(torch_class(symbol), "Storage");
+}
+
+bool is_dtensor_class(std::string_view symbol) {
+  return symbol == "torch.distributed.tensor.DTensor" || symbol == "torch.distributed.tensor._api.DTensor" ||
+         symbol == "torch.distributed._tensor.api.DTensor" || symbol == "torch.distributed._tensor.DTensor";
 }
 
 bool is_untyped_storage(std::string_view symbol) {

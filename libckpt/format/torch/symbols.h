@@ -33,6 +33,8 @@ PickleSymbol make_symbol(std::string_view module, std::string_view name);
 /// Type of the elements of "torch.FloatStorage" and its kin; u8 for untyped storage. Also torch.cuda.FloatStorage.
 std::optional<core::DType> storage_class_dtype(std::string_view symbol);
 bool is_untyped_storage(std::string_view symbol);
+/// "torch.distributed.tensor.DTensor", under the names that releases of PyTorch had for it.
+bool is_dtensor_class(std::string_view symbol);
 /// "FloatStorage", or "" when the type has no storage class of its own and is saved as untyped bytes.
 std::string_view storage_class_name(core::DType dtype);
 /// The type behind "torch.float16".

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 using ckpt::Value;
 using core::ErrorCode;
 using test::dict;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -170,6 +171,71 @@ TEST_F(Fsdp, ListsOfPiecesHaveOneLengthOnAllRanks) {
 TEST_F(Fsdp, FlatParametersAreRefused) {
   for (int rank : {0, 1}) write(rank, {{"block._flat_param", sharded(1, {{0, 1}}, {{0, {1}}}, rank)}});
   EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("'block._flat_param' is a flat parameter of FSDP"));
+}
+
+/// Rank 1 or 0 of two with its rows of a vector, in the form that PyTorch had before 2.9: the mesh keeps a tensor.
+Value dtensor(std::int64_t size, const std::string& placement, const std::vector<float>& local, std::int64_t rank) {
+  const std::string module = "torch.distributed.tensor.";
+  Value mesh = instance("torch.distributed.device_mesh.DeviceMesh", dict({{"mesh", test::tensor({0, 1})},
+                                                                          {"_flatten_mesh_list", numbers({0, 1})},
+                                                                          {"_coordinate_on_dim", numbers({rank})}}));
+  Value cut = instance(module + "placement_types." + placement, dict({{"dim", Value::integer(0)}}));
+  Value spec = instance(module + "_dtensor_spec.DTensorSpec",
+                        dict({{"mesh", std::move(mesh)}, {"placements", Value::tuple({std::move(cut)})}}));
+  ckpt::Object type, dtype, call;
+  type.symbol = module + "DTensor";
+  dtype.symbol = "torch.float32";
+  call.symbol = "torch._tensor._rebuild_from_type_v2";
+  call.form = ckpt::Object::Form::call;
+  call.args = Value::tuple(
+      {Value::object(type), Value::object(type),
+       Value::tuple({Value::object(type), Value::object(dtype), Value::tuple({Value::integer(size)})}),
+       Value::tuple({Value(), dict({{"_local_tensor", test::tensor(local)}, {"_spec", std::move(spec)}})})});
+  return Value::object(std::move(call));
+}
+
+/// The same of DTensors.
+class FsdpOfDTensors : public Fsdp {
+ protected:
+  void SetUp() override { write_both("Shard", {1, 2}, {3}); }
+  void write_both(const std::string& placement, const std::vector<float>& first, const std::vector<float>& second) {
+    write_part(0, dtensor(3, placement, first, 0), 7);
+    write_part(1, dtensor(3, placement, second, 1), 8);
+  }
+  void write_part(int rank, Value tensor, float mean) {
+    ckpt::save(test::checkpoint(dict({{"w", std::move(tensor)}, {"mean", test::tensor({mean})}})), path(rank),
+               {.format = "torch-zip", .durable = false});
+  }
+};
+
+TEST_F(FsdpOfDTensors, AreJoined) {
+  ckpt::Report report;
+  ckpt::Checkpoint read = ckpt::open(dir_.path(), {.report = &report});
+  EXPECT_EQ(read.format, "fsdp");
+  EXPECT_EQ(test::names(read), (std::vector<std::string>{"w", "mean"}));
+  EXPECT_THAT(values(read, "w"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(values(read, "mean"), ElementsAre(7));
+  write_both("Replicate", {4, 5, 6}, {4, 5, 6});
+  EXPECT_THAT(values(ckpt::open(dir_.path()), "w"), ElementsAre(4, 5, 6));
+}
+
+TEST_F(FsdpOfDTensors, AreRefusedWhereTheyDoNotFit) {
+  write_both("Shard", {1}, {3});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("'w'"), HasSubstr("the piece [2] at [0] has values of the shape [1]")));
+  write_both("Partial", {1, 2, 3}, {1, 2, 3});
+  EXPECT_THAT(refusal(ErrorCode::unsupported),
+              AllOf(HasSubstr("placement 'Partial'"), HasSubstr("only 'Shard' and 'Replicate' are joined here")));
+  SetUp();
+  write_part(1, dtensor(3, "Shard", {3}, 2), 8);
+  EXPECT_THAT(refusal(), HasSubstr("lies outside of it"));
+  SetUp();
+  fs::remove(path(0));
+  EXPECT_THAT(refusal(), HasSubstr("a part of it is missing: 'model_rank0.pth'"));
+  SetUp();
+  fs::rename(path(0), path(2));
+  fs::rename(path(1), path(0));
+  fs::rename(path(2), path(1));
+  EXPECT_THAT(refusal(), HasSubstr("its name says rank 0 of 2, and what it holds is of rank 1 of 2"));
 }
 
 TEST_F(Fsdp, SeveralModelsInAFolderAreNamed) {

@@ -1,5 +1,5 @@
-"""Makes tests/golden/fsdp.tar.xz and fsdp_dcp.tar.xz: what PyTorch's FSDP (version 1) writes on the CPU with gloo. Every
-case is a folder: in/ and joined.safetensors with the whole tensors. Those of the optimizer are put together from what each rank
+"""Makes tests/golden/fsdp.tar.xz and fsdp_dcp.tar.xz: what PyTorch's FSDP (version 1; "dtensors": version 2, and tensors
+that are cut along two dimensions of a mesh) writes on the CPU with gloo. Every case is a folder: in/ and joined.safetensors with the whole tensors. Those of the optimizer are put together from what each rank
 holds: with use_orig_params FULL_STATE_DICT gives exp_avg the values of exp_avg_sq (PyTorch 2.15, gloo). fsdp/ has rank files of torch.save, fsdp_dcp/ folders of
 torch.distributed.checkpoint.
 Use: python make_fsdp.py FOLDER [RANKS...] (needs torch, numpy and safetensors)"""
@@ -15,7 +15,9 @@ import torch.multiprocessing as mp
 from safetensors.torch import save_file
 from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
-from torch.distributed.fsdp import ShardingStrategy, StateDictType
+from torch.distributed.fsdp import ShardingStrategy, StateDictType, fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 CASES = {
     # set, ranks, use_orig_params, dtype, what else
@@ -25,6 +27,8 @@ CASES = {
     "hybrid": ("fsdp", 4, True, torch.float32, {"hybrid": True}),
     "accelerate": ("fsdp", 2, True, torch.float32, {"name": "pytorch_model_fsdp_0_rank{}.bin"}),
     "optimizer": ("fsdp", 2, True, torch.float32, {"optimizer": True}),
+    "dtensors": ("fsdp", 2, True, torch.float32, {"mesh": (2,)}),
+    "dtensors_mesh": ("fsdp", 4, True, torch.bfloat16, {"mesh": (2, 2), "name": "shard_{}.pt"}),
     "two_dcp": ("fsdp_dcp", 2, False, torch.float32, {}),
     "four_dcp": ("fsdp_dcp", 4, True, torch.bfloat16, {}),
     "accelerate_dcp": ("fsdp_dcp", 2, True, torch.float32, {"folder": "pytorch_model_fsdp_0"}),
@@ -86,7 +90,50 @@ def run(rank, root, ranks):
     dist.destroy_process_group()
 
 
+def whole(value):
+    """The same tree with every DTensor whole."""
+    if isinstance(value, dict):
+        return {key: whole(item) for key, item in value.items()}
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def fully_sharded(rank, dtype):
+    """A model of FSDP2 and its optimizer, as torch.save writes them on each rank."""
+    mesh = init_device_mesh("cpu", (2,))
+    model = make_model(dtype)
+    fully_shard(model.block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = train(model, rank)
+    return {"model": model.state_dict(), "optim": optimizer.state_dict(), "epoch": 3}
+
+
+def on_a_mesh(dtype):
+    """Each placement that two dimensions have, also of tensors that are smaller than the mesh."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    ways = {"both": (Shard(0), Shard(1)), "one": (Replicate(), Shard(0)), "other": (Shard(1), Replicate()),
+            "none": (Replicate(), Replicate()), "twice": (Shard(0), Shard(0)), "last": (Replicate(), Shard(-1))}
+    torch.manual_seed(5)
+    tensors = {f"{name}.{rows}x{columns}": distribute_tensor(torch.randn(rows, columns).to(dtype), mesh, way)
+               for name, way in ways.items() for rows, columns in ((5, 3), (2, 7), (1, 1))}
+    tensors["sub"] = distribute_tensor(torch.randn(5).to(dtype), mesh["model"], [Shard(0)])
+    return tensors
+
+
+def write_dtensors(rank, folder, case):
+    _, _, _, dtype, more = case
+    state = fully_sharded(rank, dtype) if more["mesh"] == (2,) else on_a_mesh(dtype)
+    os.makedirs(os.path.join(folder, "in"), exist_ok=True)
+    torch.save(state, os.path.join(folder, "in", more.get("name", "model_rank{}.pth").format(rank)))
+    full = flat_tensors(whole(state))
+    if rank == 0:
+        save_file({key: value.clone().contiguous() for key, value in full.items()},
+                  os.path.join(folder, "joined.safetensors"))
+    dist.barrier()
+
+
 def write(rank, root, name):
+    if "mesh" in CASES[name][4]:
+        return write_dtensors(rank, os.path.join(root, "fsdp", name), CASES[name])
     kind, _, orig, dtype, more = CASES[name]
     settings = {"use_orig_params": orig, "device_id": torch.device("cpu")}
     if more.get("hybrid"):
