@@ -58,6 +58,11 @@ const Scratch& scratch() {
   return folder;
 }
 
+void write_file(const std::filesystem::path& path, Bytes bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
 Input input_of(Bytes bytes) {
   Input input;
   input.path = scratch().file("input");
@@ -112,12 +117,12 @@ void read_as(std::string_view name, Bytes bytes) {
   answer([&] { format->verify(input, options, {}); });
 }
 
-/// An archive as torch.save writes it, around any pickle.
-ByteVector archive_around(Bytes pickle) {
+/// An archive as torch.save writes it, around any pickle, with so many storages of so many bytes.
+ByteVector archive_around(Bytes pickle, std::size_t storages = 3, std::size_t each = 80) {
   std::vector<ckpt::ZipItem> items;
   items.push_back({"a/data.pkl", ckpt::memory_source(ByteVector(pickle.begin(), pickle.end()))});
-  for (const char* name : {"a/data/0", "a/data/1", "a/data/2"}) {
-    items.push_back({name, ckpt::memory_source(ByteVector(80, std::byte{1}))});
+  for (std::size_t i = 0; i < storages; ++i) {
+    items.push_back({"a/data/" + std::to_string(i), ckpt::memory_source(ByteVector(each, std::byte{1}))});
   }
   Bytes version = core::as_bytes("3\n");
   items.push_back({"a/version", ckpt::memory_source(ByteVector(version.begin(), version.end()))});
@@ -272,11 +277,36 @@ void run_dcp_metadata(Bytes bytes) {
   answer([&] { walk(format->read(input, options)); });
 }
 
+void run_fsdp_ranks(Bytes bytes) {
+  const Format* format = ckpt::find_format("fsdp");
+  if (format == nullptr) return;
+  constexpr std::size_t kMostRanks = 8;
+  const std::filesystem::path folder = scratch().file("ranks");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::string_view rest = core::as_text(bytes);
+  for (std::size_t rank = 0; rank < kMostRanks; ++rank) {
+    const std::size_t end = std::min(rest.find(kBetweenFiles), rest.size());
+    // Storages larger than any that a small input asks for, which the lenient reader takes.
+    write_file(folder / ("model_rank" + std::to_string(rank) + ".pth"),
+               archive_around(core::as_bytes(rest.substr(0, end)), 32, 2048));
+    if (end == rest.size()) break;
+    rest.remove_prefix(end + kBetweenFiles.size());
+  }
+  Input input;
+  input.path = folder / "model_rank0.pth";
+  input.file = ckpt::open_file(input.path);
+  input.from_folder = true;
+  format->detect(input);
+  ckpt::Report report;
+  ckpt::OpenOptions options = options_for(bytes, report);
+  options.lenient = true;
+  answer([&] { walk(format->read(input, options)); });
+}
+
 void run_scan(Bytes bytes) {
   std::filesystem::path path = scratch().file("scanned");
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  out.close();
+  write_file(path, bytes);
   answer([&] { ckpt::scan(path); });
 }
 

@@ -23,6 +23,8 @@ void run_onnx(core::Bytes bytes);
 void run_torchscript(core::Bytes bytes);
 /// `.metadata` of a folder without data.
 void run_dcp_metadata(core::Bytes bytes);
+/// data.pkl of the files that FSDP's ranks wrote, with kBetweenFiles between them.
+void run_fsdp_ranks(core::Bytes bytes);
 /// The scanner for code in files of every kind.
 void run_scan(core::Bytes bytes);
 /// What the helper program says about an HDF5 file.

@@ -51,12 +51,19 @@ std::vector<Sample> seeds_of(const fuzz::Target& target) {
     out.push_back({"text_" + std::to_string(out.size()), {bytes.begin(), bytes.end()}});
   }
   for (const fuzz::SeedFiles& files : target.seeds) {
+    core::ByteVector all;
     for (const fs::path& path : files_in(test::golden_dir() / "checkpoints" / files.folder, files.contains)) {
       if (fs::file_size(path) > kLargestSeed) continue;
       core::ByteVector bytes = read_file(path);
       if (target.make_seed != nullptr) bytes = target.make_seed(bytes);
-      if (!bytes.empty()) out.push_back({std::string(files.folder) + "_" + path.filename().string(), std::move(bytes)});
+      if (files.together) {
+        if (!all.empty()) core::append(all, core::as_bytes(fuzz::kBetweenFiles));
+        core::append(all, bytes);
+      } else if (!bytes.empty()) {
+        out.push_back({std::string(files.folder) + "_" + path.filename().string(), std::move(bytes)});
+      }
     }
+    if (!all.empty()) out.push_back({std::string(files.folder) + "_together", std::move(all)});
   }
   return out;
 }

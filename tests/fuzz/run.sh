@@ -13,10 +13,10 @@ fi
 build=${CKPT_FUZZ_BUILD:-build-fuzz}
 logs=${CKPT_FUZZ_LOGS:-$build/logs}
 golden=${CKPT_GOLDEN_DIR:-$build/golden}
-if [ ! -d "$golden/checkpoints" ]; then
-  mkdir -p "$golden"
-  tar -xJf tests/golden/checkpoints.tar.xz -C "$golden"
-fi
+mkdir -p "$golden"
+for seeds in checkpoints fsdp; do
+  [ -d "$golden/$seeds" ] || tar -xJf "tests/golden/$seeds.tar.xz" -C "$golden"
+done
 export CKPT_GOLDEN_DIR=$golden
 
 mkdir -p "$build"

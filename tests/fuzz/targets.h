@@ -19,7 +19,11 @@ namespace fuzz {
 struct SeedFiles {
   std::string_view folder;    ///< below the golden "checkpoints"
   std::string_view contains;  ///< "" = all
+  bool together = false;      ///< one seed of all of them, with kBetweenFiles between
 };
+
+/// Between the files of an input that has several.
+inline constexpr std::string_view kBetweenFiles = "<next file>";
 
 struct Target {
   std::string_view name;
