@@ -143,6 +143,16 @@ TEST_F(SoundRun, ALongSoundIsHeardInPieces) {
   EXPECT_THAT(run({"many/", "long.wav", "--json", "--generate", "2"}).out, HasSubstr("\"pieces\": ["));
 }
 
+TEST_F(SoundRun, TakesLanguagesByTheirNames) {
+  const auto in = [&](const std::string& language) {
+    return run({"many/", "mono16.wav", "--generate", "3", "--json", "--language", language}).out;
+  };
+  EXPECT_THAT(in("de"), HasSubstr("\"language\": \"<|de|>\""));
+  for (const char* name : {"german", "German", "DE", "<|de|>"}) EXPECT_EQ(in(name), in("de")) << name;
+  expect_error({"many/", "mono16.wav", "--language", "dutch"}, 2, "the model has no language 'dutch'; it has en, de");
+  expect_error({"many/", "mono16.wav", "--language", "klingon"}, 2, "the model has no language 'klingon'");
+}
+
 TEST_F(SoundRun, WhatDoesNotFitIsSaid) {
   expect_error({"many/"}, 2, "nothing to listen to; --input names a sound");
   expect_error({"many/", "many/config.json"}, 3, "is no sound");

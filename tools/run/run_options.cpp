@@ -45,7 +45,7 @@ void add_text_options(CommandSpec run, RunOptions& options) {
       .type_name("TEXT")
       .one_value_each();
   run.add_option("--language", options.language,
-                 "of a folder of Whisper: what is spoken, such as en or de (default: what the model hears)")
+                 "of a folder of Whisper: what is spoken, such as de or german (default: what the model hears)")
       .type_name("LANG");
   run.add_option("--task", options.task, "of a folder of Whisper: transcribe (default) or translate, into English")
       .type_name("TASK");

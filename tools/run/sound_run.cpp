@@ -17,6 +17,7 @@
 #include "tools/run/folder_settings.h"
 #include "tools/run/next_tokens.h"
 #include "tools/run/run_model.h"
+#include "tools/run/whisper_languages.h"
 #include "tools/support/sound_file.h"
 #include "zoo/decoder.h"
 #include "zoo/from_folder.h"
@@ -138,8 +139,11 @@ void begin_with_forced(SoundRun& run, const Config& config) {
   }
 }
 
+/// By its code, its token or its English name, in any letter case.
 std::int64_t known_language(const SoundRun& run, const std::string& language) {
-  for (const std::string& word : {language, "<|" + language + "|>"}) {
+  std::string small = language;
+  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const std::string& word : {small, "<|" + small + "|>", "<|" + std::string(language_code(small)) + "|>"}) {
     if (const auto id = token_of(run.languages, word)) return *id;
   }
   throw Error(ErrorCode::usage, "the model has no language " + core::quote(language) + "; it has " +
