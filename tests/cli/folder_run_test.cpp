@@ -103,6 +103,48 @@ TEST_F(FolderRun, RefusesATokenizerOfAnotherModel) {
                "net: the tokenizer has numbers up to 905, and the model's embedding 900 rows");
 }
 
+/// What people have in such folders when something went wrong on the way.
+TEST_F(FolderRun, SaysOfEachBadFolderWhatIsWrongWithIt) {
+  const auto fresh = [&] {
+    fs::remove_all(at_);
+    fs::copy(*test::golden_file("text/folders/llama"), at_, fs::copy_options::recursive);
+  };
+  const auto expect = [&](int code, const std::string& text) {
+    SCOPED_TRACE(text);
+    expect_error({"--prompt", "Hello"}, code, text);
+    fresh();
+  };
+  fs::remove(at_ / "config.json");
+  expect(3, "net: the folder has no config.json, which says what model its weights are of");
+  write("config.json", "{\"architectures\": ");
+  expect(3, "net/config.json: the configuration is not valid");
+  write("config.json", "[]");
+  expect(3, "net/config.json: the configuration is no JSON object");
+  change("config.json", "\"LlamaForCausalLM\"", "\"BloomForCausalLM\"");
+  expect(3, "config.json is of the family 'BloomForCausalLM', which is not here");
+  fs::copy(*test::golden_file("text/folders/gpt2") / "config.json", at_, fs::copy_options::overwrite_existing);
+  expect(3, "the tokenizer has numbers up to 899, and the model's embedding 800 rows: they are not of one model");
+  fs::copy(*test::golden_file("text/folders/gpt2"), at_,
+           fs::copy_options::overwrite_existing | fs::copy_options::recursive);
+  fs::remove(at_ / "model.safetensors");  // its weights alone are still those of Llama
+  expect(3, "net: ");
+  change("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+  expect(3, "the file is another model: it has 2 layers under 'model.layers' where the model has 3");
+  change("config.json", "\"hidden_size\": 24", "\"hidden_size\": 40");
+  expect(3, "the file is another model: 21 of 21 tensors have other sizes than in the model");
+  fs::remove(at_ / "model-00002-of-00003.safetensors");
+  expect(3, "the shard 'model-00002-of-00003.safetensors' is missing, although the index names it");
+  fs::remove(at_ / "model.safetensors.index.json");
+  expect(3, "and not the index that names their tensors");
+  fs::resize_file(at_ / "model-00001-of-00003.safetensors",
+                  fs::file_size(at_ / "model-00001-of-00003.safetensors") - 100);
+  expect(3, "shard 'model-00001-of-00003.safetensors': the file is cut off");
+  write("tokenizer.json", "{");
+  expect(3, "net/tokenizer.json: the JSON text is not valid");
+  write("tokenizer.json", "{}");
+  expect(3, "net/tokenizer.json: ");
+}
+
 TEST_F(FolderRun, RefusesAPromptPastTheContext) {
   std::string prompt;
   for (int i = 0; i < 200; ++i) prompt += "x1";
@@ -173,6 +215,12 @@ TEST_F(FolderImages, SaysWhatItCannotRunOn) {
   expect_error({}, 2, "nothing to run on; --input names an image or a tensor");
   expect_error({"a.png", "--num-classes", "3"}, 2, "--num-classes is not for a folder of a model that takes images");
   expect_error({"--prompt", "a"}, 3, "'ViTForImageClassification' gives no next token, which --prompt asks for");
+  const std::string said = test::read_file(at_ / "preprocessor_config.json");
+  fs::remove(at_ / "preprocessor_config.json");
+  EXPECT_THAT(run({"a.png"}).err, HasSubstr("ckpt: net: the folder has no preprocessor_config.json, which says how "));
+  write("preprocessor_config.json", "{");
+  expect_error({"a.png"}, 3, "net/preprocessor_config.json: the configuration is not valid");
+  write("preprocessor_config.json", said);
   change("preprocessor_config.json", "\"resample\": 2", "\"resample\": 1");
   expect_error({"a.png"}, 3,
                "net/preprocessor_config.json: field 'resample' of ViTImageProcessor is 1, and only 2 (bilinear) and 3 "

@@ -65,6 +65,13 @@ struct ImagesByTexts : core::ModuleOf<ImagesByTexts> {
   }
 };
 
+/// Folders of timm say in config.json what others say in a file of its own.
+bool says_how_to_prepare(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "preprocessor_config.json") ||
+         std::filesystem::exists(folder / "processor_config.json") ||
+         zoo::Config::read(folder / "config.json").has("architecture");
+}
+
 /// (texts, longest): the last token of shorter ones again, behind which the model does not look.
 core::Tensor tokens_of(const RunOptions& o, std::int64_t positions) {
   const zoo::text::Tokenizer tokenizer = zoo::text::Tokenizer::open(o.model);
@@ -149,6 +156,11 @@ RunModel prepare_folder_model(const RunOptions& options) {
   model.dtype = made.dtype;
   model.steps = made.notes.steps;
   model.steps.insert(model.steps.end(), made.notes.warnings.begin(), made.notes.warnings.end());
+  if (!says_how_to_prepare(options.model)) {
+    model.steps.push_back(
+        "the folder has no preprocessor_config.json, which says how images are prepared: they are as for " +
+        std::string(family.name) + " where nothing else is said");
+  }
   if (compares_with_texts(family)) compare_with_texts(model, options);
   model.module->to(model.device);
   return model;
