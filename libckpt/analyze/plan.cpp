@@ -93,7 +93,8 @@ class Planner {
       add_state();
       add_step();
     }
-    if (options_.autocast) add_autocast();
+    if (options_.autocast && !options_.pass) add_autocast();
+    if (options_.pass) add_pass(*options_.pass);
     add("tensors of the file", "", PlanPhase::loading, options_.loaded_bytes, {host_});
     std::erase_if(plan_.parts, [](const PlanPart& part) {
       return std::all_of(part.bytes.begin(), part.bytes.end(), [](std::uint64_t b) { return b == 0; });
@@ -191,15 +192,21 @@ class Planner {
     }
   }
 
+  void add_pass(const PlanPass& pass) {
+    const PlanPhase phase = options_.optimizer.empty() ? PlanPhase::forward : PlanPhase::pass;
+    add("activations", "", phase, pass.kept, all_);
+    add("results in between", "", phase, pass.between, all_);
+  }
+
   void sum() {
     const std::size_t places = plan_.places.size();
     plan_.lasting.assign(places, 0);
     plan_.most.assign(places, 0);
     for (std::size_t place = 0; place < places; ++place) {
-      std::uint64_t phases[4] = {};
+      std::uint64_t phases[5] = {};
       for (const PlanPart& part : plan_.parts) phases[static_cast<std::size_t>(part.phase)] += part.bytes[place];
       plan_.lasting[place] = phases[0];
-      plan_.most[place] = phases[0] + *std::max_element(phases + 1, phases + 4);
+      plan_.most[place] = phases[0] + *std::max_element(phases + 1, phases + 5);
     }
   }
 
@@ -223,7 +230,7 @@ std::string_view name(Parallel parallel) {
 }
 
 std::string_view name(PlanPhase phase) {
-  constexpr std::string_view kNames[] = {"always", "while loading", "forward and backward", "in step()"};
+  constexpr std::string_view kNames[] = {"always", "while loading", "forward and backward", "in step()", "forward"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // plan: the memory that a model needs to run or to be trained: weights, gradients and the state of an optimizer, by
-// element type, on each device and on the host. What depends on the input (activations, what libraries keep for
-// themselves) is not counted. All sizes are bytes.
+// element type, on each device and on the host. What depends on the input (activations) is counted where the caller
+// has measured it; what libraries keep for themselves is not. All sizes are bytes.
 // Thread safety: pure functions. Use: ckpt::MemoryPlan plan = ckpt::plan_memory(parameters, {.optimizer = "adamw"});
 
 #include <cstdint>
@@ -34,6 +34,12 @@ enum class Parallel : std::uint8_t {
 /// "DataParallel", "DistributedDataParallel", "DistributedDataParallel and ZeroRedundancyOptimizer".
 std::string_view name(Parallel parallel);
 
+/// What a pass over one device's share of a batch takes beside weights and their gradients.
+struct PlanPass {
+  std::uint64_t kept = 0;     ///< the input, and what forward keeps for backward
+  std::uint64_t between = 0;  ///< what comes to it at most
+};
+
 struct PlanOptions {
   /// As optimizer_names() lists them, in any letter case, with "+momentum", "+amsgrad" or "+centered" where it has that
   /// option. "" for a model that is only run.
@@ -42,8 +48,9 @@ struct PlanOptions {
   Parallel parallel = Parallel::data_parallel;
   std::optional<core::DType> dtype = {};     ///< of all floating tensors, as module.to(dtype); else each has its own
   std::optional<core::DType> autocast = {};  ///< f16 or bf16: the type of the copies that autocast makes
-  bool foreach_step = true;        ///< PyTorch's default step on devices, which needs room for results in between
-  std::uint64_t loaded_bytes = 0;  ///< of a file's tensors, on the host until they are in the model
+  bool foreach_step = true;           ///< PyTorch's default step on devices, which needs room for results in between
+  std::optional<PlanPass> pass = {};  ///< with the copies that autocast makes; nullopt: not counted
+  std::uint64_t loaded_bytes = 0;     ///< of a file's tensors, on the host until they are in the model
 };
 
 /// One tensor of the state of one parameter.
@@ -62,8 +69,8 @@ std::vector<std::string> optimizer_names();
 std::vector<StateSlot> optimizer_state_of(const std::string& optimizer, const PlanTensor& parameter);
 
 /// When memory is taken.
-enum class PlanPhase : std::uint8_t { always, loading, pass, step };
-/// "always", "while loading", "forward and backward", "in step()".
+enum class PlanPhase : std::uint8_t { always, loading, pass, step, forward };
+/// "always", "while loading", "forward and backward", "in step()", "forward".
 std::string_view name(PlanPhase phase);
 
 /// A row of the plan.

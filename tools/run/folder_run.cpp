@@ -58,14 +58,6 @@ void check_options(const RunOptions& o) {
   if (o.prompt.empty()) throw Error(ErrorCode::usage, "nothing to go on from; --prompt gives the text");
 }
 
-/// How many positions the model has; the largest number where it does not say.
-std::int64_t context_of(const Config& config) {
-  for (std::string_view name : {"max_position_embeddings", "n_positions", "block_size"}) {
-    if (const auto count = count_in(config, name)) return *count;
-  }
-  return std::numeric_limits<std::int64_t>::max();
-}
-
 void read_tokens(FolderRun& run, const RunOptions& options, const zoo::FolderConfig& said) {
   if (!Tokenizer::is_in(run.folder)) run.prompt = ids_in(options.prompt);
   if (run.prompt.empty()) {

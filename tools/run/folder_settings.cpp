@@ -1,5 +1,7 @@
 #include "tools/run/folder_settings.h"
 
+#include <limits>
+
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -83,6 +85,13 @@ std::optional<std::int64_t> count_in(const Config& config, std::string_view name
   const auto document = ckpt::JsonDocument::parse(std::string_view(*json));
   if (!document.root().is_count()) return std::nullopt;
   return document.root().as_integer();
+}
+
+std::int64_t context_of(const Config& config) {
+  for (std::string_view name : {"max_position_embeddings", "n_positions", "block_size"}) {
+    if (const auto count = count_in(config, name)) return *count;
+  }
+  return std::numeric_limits<std::int64_t>::max();
 }
 
 zoo::GenerateOptions folder_settings(const fs::path& folder, const Config& model, Suppressed suppressed) {

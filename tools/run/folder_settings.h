@@ -17,6 +17,8 @@ enum class Suppressed : std::uint8_t { refused, here };
 
 /// nullopt for a field that is no count.
 std::optional<std::int64_t> count_in(const zoo::Config& config, std::string_view name);
+/// How many positions a model of texts has; the largest number where its config.json does not say.
+std::int64_t context_of(const zoo::Config& config);
 
 /// `model`: config.json, which says what generation_config.json leaves out. Errors: Error(unsupported) naming a field
 /// whose feature is not here; Error(corrupt) for one of another kind.

@@ -9,6 +9,7 @@
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 #include "tools/run/devices.h"
+#include "tools/run/zoo_activations.h"
 #include "tools/run/zoo_export.h"
 #include "tools/run/zoo_info.h"
 #include "tools/run/zoo_run.h"
@@ -40,10 +41,12 @@ Chosen parse(int argc, char** argv) {
   auto info = std::make_shared<ZooInfoOptions>();
   auto to_onnx = std::make_shared<ZooExportOptions>();
   auto devices = std::make_shared<DevicesOptions>();
+  auto activations = std::make_shared<ActivationOptions>();
   CommandSpec run_command = define_zoo_run(CommandSpec(*zoo), *run);
   CommandSpec info_command = define_zoo_info(CommandSpec(*zoo), *info);
   CommandSpec export_command = define_zoo_export(CommandSpec(*zoo), *to_onnx);
   CommandSpec devices_command = define_devices(CommandSpec(app), *devices);
+  CommandSpec activations_command = define_zoo_activations(CommandSpec(*zoo), *activations);
   Chosen chosen;
   run_command.callback([&] {
     note_json(run_command, chosen);
@@ -61,6 +64,8 @@ Chosen parse(int argc, char** argv) {
     note_json(devices_command, chosen);
     chosen.command = [devices](Context& context) { return run_devices(context, *devices); };
   });
+  activations_command.callback(
+      [&] { chosen.command = [activations](Context& context) { return run_zoo_activations(context, *activations); }; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

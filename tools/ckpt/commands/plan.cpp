@@ -30,6 +30,18 @@ struct Options : ReadOptions {
   std::string amp;
   std::string memory;
   bool fused = false;
+  std::int64_t batch = 0;   ///< 0: activations are not counted
+  std::int64_t length = 0;  ///< of texts
+  std::int64_t size = 0;    ///< of images
+};
+
+/// What a pass over a device's share of the batch takes, and how that is known.
+struct Activations {
+  ckpt::PlanPass pass;
+  std::int64_t samples = 0;  ///< on each device
+  std::string input;         ///< "images of 3 x 224 x 224"
+  std::string dtype;         ///< of the weights
+  bool is_measured = false;  ///< at this size; else carried on from smaller ones
 };
 
 /// What a device has, and whether the plan fits.
@@ -39,7 +51,8 @@ struct Room {
   bool fits = true;
 };
 
-ckpt::PlanOptions plan_options(const Options& options, const PlannedModel& model) {
+ckpt::PlanOptions plan_options(const Options& options, const PlannedModel& model,
+                               const std::optional<Activations>& activations) {
   ckpt::PlanOptions out;
   out.optimizer = options.optimizer;
   out.devices = static_cast<int>(options.devices);
@@ -49,7 +62,46 @@ ckpt::PlanOptions plan_options(const Options& options, const PlannedModel& model
   if (!options.dtype.empty()) out.dtype = core::parse_dtype(options.dtype);
   if (!options.amp.empty()) out.autocast = core::parse_dtype(options.amp);
   out.foreach_step = !options.fused;
+  if (activations) out.pass = activations->pass;
   out.loaded_bytes = model.file_bytes;
+  return out;
+}
+
+/// What the program that has the runtime said, whose errors are this command's.
+std::string answer_of(const std::vector<std::string>& words) {
+  const ProcessResult result = run_process(words);
+  if (result.code == kDone) return result.out;
+  std::string text = result.err.starts_with("ckpt: ") ? result.err.substr(6) : result.err;
+  while (text.ends_with('\n')) text.pop_back();
+  throw Error(result.code == kUsage ? ErrorCode::usage
+              : result.code == kBad ? ErrorCode::unsupported
+                                    : ErrorCode::device,
+              text);
+}
+
+/// The runtime runs the model: the one that the file is loaded into, or the file's own folder.
+std::optional<Activations> activations_of(const Options& options) {
+  if (options.batch == 0) {
+    if (options.length + options.size == 0) return std::nullopt;
+    throw Error(ErrorCode::usage, "--length and --size say what goes in; --batch says how much of it");
+  }
+  const std::string model = options.target.empty() ? options.file : options.target;
+  Activations out;
+  const std::int64_t devices = std::max<std::int64_t>(1, options.devices);
+  out.samples = (options.batch + devices - 1) / devices;
+  std::vector<std::string> words = {find_runtime_program().string(), "zoo", "activations", model};
+  auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  add("--batch", std::to_string(out.samples));
+  if (options.length != 0) add("--length", std::to_string(options.length));
+  if (options.size != 0) add("--size", std::to_string(options.size));
+  if (!options.dtype.empty()) add("--dtype", options.dtype);
+  if (!options.amp.empty()) add("--amp", options.amp);
+  if (!options.optimizer.empty()) words.emplace_back("--train");
+  const ckpt::JsonDocument said = ckpt::JsonDocument::parse(answer_of(words), {.what = "what the runtime says"});
+  out.pass = {said.root().at("kept").as_unsigned(), said.root().at("between").as_unsigned()};
+  out.input = said.root().at("input").as_text();
+  out.dtype = said.root().at("dtype").as_text();
+  out.is_measured = said.root().at("tried").items().size() == 1;
   return out;
 }
 
@@ -112,7 +164,7 @@ std::string heading(const Options& options, const PlannedModel& model, const ckp
   if (options.optimizer.empty()) return text + ", to be run\n";
   text += ", to be trained with " + core::printable(options.optimizer);
   if (options.devices == 0) return text + " on the CPU\n";
-  const ckpt::PlanOptions how = plan_options(options, model);
+  const ckpt::PlanOptions how = plan_options(options, model, std::nullopt);
   if (options.devices > 1) text += ", " + std::string(ckpt::name(how.parallel));
   return text + " on " + count_of(options.devices, "device") + "\n";
 }
@@ -136,15 +188,32 @@ std::string title_of(const ckpt::MemoryPlan& plan, const std::vector<std::size_t
   return plan.places[first] + " to " + plan.places[next - 1] + ", each about";
 }
 
-std::vector<std::string> notes_of(const Options& options, const PlannedModel& model, const ckpt::MemoryPlan& plan) {
+/// What of a pass is counted, and how well.
+std::string about_pass(const Options& options, const Activations& activations) {
+  const bool trained = !options.optimizer.empty();
+  std::string text = "activations: of " + core::format_count(static_cast<std::uint64_t>(activations.samples)) + " " +
+                     activations.input + (options.devices > 1 ? " on each device" : "") + ", weights in " +
+                     activations.dtype;
+  text += trained ? ": the input, what backward needs, and the loss (cross entropy, or the sum of what is no class); "
+                  : ": all of it lies between the input and the output; ";
+  return text +
+         (activations.is_measured ? "measured with the runtime's own operations"
+                                  : "measured at smaller sizes with the runtime's own operations and carried on, the "
+                                    "results in between roughly") +
+         "; CUDA's libraries may want room beside them";
+}
+
+std::vector<std::string> notes_of(const Options& options, const PlannedModel& model, const ckpt::MemoryPlan& plan,
+                                  const std::optional<Activations>& activations) {
   std::vector<std::string> notes = model.notes;
   if (plan.packed > 0) {
     notes.push_back(count_of(plan.packed, "tensor") +
                     " in quantised blocks: counted as they are, and not trained; --dtype plans their values");
   }
-  notes.emplace_back(
-      "not counted: activations, which grow with the batch and the input, and what CUDA and its libraries "
-      "keep for themselves (often 0.5 to 1 GiB a device)");
+  if (activations) notes.push_back(about_pass(options, *activations));
+  notes.emplace_back(std::string("not counted: ") +
+                     (activations ? "" : "activations, which grow with the batch and the input (--batch), and ") +
+                     "what CUDA and its libraries keep for themselves (often 0.5 to 1 GiB a device)");
   const bool trained = !options.optimizer.empty();
   if (trained && !options.fused && options.devices > 0) {
     notes.emplace_back(
@@ -154,13 +223,13 @@ std::vector<std::string> notes_of(const Options& options, const PlannedModel& mo
   if (trained && options.devices > 1 && options.parallel != "dp") {
     notes.emplace_back("buckets of gradients: gradient_as_bucket_view=True saves them");
   }
-  if (!options.amp.empty()) {
+  if (!options.amp.empty() && !activations) {
     notes.emplace_back("copies that autocast makes: at most these, as only linear and convolution layers get one");
   }
   return notes;
 }
 
-std::string room_text(const ckpt::MemoryPlan& plan, const Room& room) {
+std::string room_text(const ckpt::MemoryPlan& plan, const Room& room, bool activations) {
   const std::size_t devices = std::max<std::size_t>(1, plan.places.size() - 1);
   if (room.bytes.size() < devices) {
     return "does not fit: this machine has " + count_of(room.bytes.size(), "device") + " of " +
@@ -169,7 +238,7 @@ std::string room_text(const ckpt::MemoryPlan& plan, const Room& room) {
   for (std::size_t i = 0; i < devices; ++i) {
     if (plan.most[i] <= room.bytes[i]) continue;
     return "does not fit: " + plan.places[i] + " needs " + core::format_size(plan.most[i]) +
-           " before any activation and has " + core::format_size(room.bytes[i]);
+           (activations ? " and has " : " before any activation and has ") + core::format_size(room.bytes[i]);
   }
   const std::size_t tightest = [&] {
     std::size_t at = 0;
@@ -179,11 +248,12 @@ std::string room_text(const ckpt::MemoryPlan& plan, const Room& room) {
     return at;
   }();
   return "fits: " + core::format_size(room.bytes[tightest] - plan.most[tightest]) + " of " +
-         core::format_size(room.bytes[tightest]) + " are left for activations on " + plan.places[tightest];
+         core::format_size(room.bytes[tightest]) + " are left " + (activations ? "on " : "for activations on ") +
+         plan.places[tightest];
 }
 
 void print_text(Output& out, const Options& options, const PlannedModel& model, const ckpt::MemoryPlan& plan,
-                const Room& room) {
+                const std::optional<Activations>& activations, const Room& room) {
   out.print_heading(heading(options, model, plan));
   const std::vector<std::size_t> shown = shown_places(plan);
   for (std::size_t i = 0; i < shown.size(); ++i) {
@@ -192,9 +262,9 @@ void print_text(Output& out, const Options& options, const PlannedModel& model, 
     print_place(out, plan, shown[i], title_of(plan, shown, i));
   }
   out.print("\n");
-  for (const std::string& note : notes_of(options, model, plan)) out.print(note + "\n");
+  for (const std::string& note : notes_of(options, model, plan, activations)) out.print(note + "\n");
   if (!room.is_known) return;
-  const std::string text = room_text(plan, room);
+  const std::string text = room_text(plan, room, activations.has_value());
   const std::size_t colon = text.find(':');
   out.print_tone(room.fits ? Tone::good : Tone::bad, text.substr(0, colon));
   out.print(text.substr(colon) + "\n");
@@ -226,8 +296,23 @@ void write_plan(ckpt::JsonWriter& json, const ckpt::MemoryPlan& plan, const Room
   json.end_array();
 }
 
+void write_activations(ckpt::JsonWriter& json, const std::optional<Activations>& activations) {
+  json.key("activations");
+  if (!activations) {
+    json.null();
+    return;
+  }
+  json.begin_object();
+  json.key("samples").value(activations->samples);
+  json.key("input").value(activations->input);
+  json.key("kept_bytes").value(activations->pass.kept);
+  json.key("between_bytes").value(activations->pass.between);
+  json.key("measured").value(activations->is_measured);
+  json.end_object();
+}
+
 std::string json_text(const Options& options, const PlannedModel& model, const ckpt::MemoryPlan& plan,
-                      const Room& room) {
+                      const std::optional<Activations>& activations, const Room& room) {
   ckpt::JsonWriter json(2);
   json.begin_object();
   json.key("path").value(model.input.address.text());
@@ -240,9 +325,9 @@ std::string json_text(const Options& options, const PlannedModel& model, const c
   if (options.devices > 1) json.key("parallel").value(options.parallel);
   write_plan(json, plan, room);
   if (room.is_known) json.key("fits").value(room.fits);
-  json.key("activations").null();
+  write_activations(json, activations);
   json.key("notes").begin_array();
-  for (const std::string& note : notes_of(options, model, plan)) json.value(note);
+  for (const std::string& note : notes_of(options, model, plan, activations)) json.value(note);
   json.end_array();
   write_report(json, model.input.report);
   json.end_object();
@@ -251,12 +336,13 @@ std::string json_text(const Options& options, const PlannedModel& model, const c
 
 int run(Context& context, const Options& options) {
   const PlannedModel model = planned_model(options, options.file, options.target);
-  const ckpt::MemoryPlan plan = ckpt::plan_memory(model.tensors, plan_options(options, model));
+  const std::optional<Activations> activations = activations_of(options);
+  const ckpt::MemoryPlan plan = ckpt::plan_memory(model.tensors, plan_options(options, model, activations));
   const Room room = room_for(options, plan);
   if (options.json) {
-    context.out.print(json_text(options, model, plan, room));
+    context.out.print(json_text(options, model, plan, activations, room));
   } else if (!options.quiet) {
-    print_text(context.out, options, model, plan, room);
+    print_text(context.out, options, model, plan, activations, room);
   }
   return room.fits ? kDone : kNo;
 }
@@ -280,6 +366,18 @@ void add_training_options(CommandSpec command, Options& options) {
   command.add_option("--dtype", options.dtype, "the type of all weights, as model.to(dtype) (default: what they are)")
       .type_name("DT");
   command.add_option("--amp", options.amp, "autocast to float16 or bfloat16").type_name("DT");
+  command
+      .add_option("--batch", options.batch,
+                  "samples in a step, over all devices: counts activations too, of a known model or a folder with "
+                  "config.json")
+      .type_name("N")
+      .from(1);
+  command.add_option("--length", options.length, "tokens of a text (default: 512, or the model's positions)")
+      .type_name("N")
+      .from(1);
+  command.add_option("--size", options.size, "height and width of images (default: what the model expects)")
+      .type_name("N")
+      .from(1);
   command.add_flag("--fused", options.fused, "a fused step, which needs no room for results in between");
   command
       .add_option("--memory", options.memory,
@@ -291,11 +389,13 @@ void add_training_options(CommandSpec command, Options& options) {
 }  // namespace
 
 void add_plan(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "plan",
-                                    "ckpt plan best.pth --for resnet50 --optimizer adamw --devices 2\n  ckpt plan "
-                                    "model.safetensors --dtype bf16 --memory 24GB",
-                                    "Say how much memory a model needs to run or to be trained: weights, gradients and "
-                                    "the optimizer's state, on every device. No value is read.");
+  CommandSpec command =
+      add_command(app, "plan",
+                  "ckpt plan best.pth --for resnet50 --optimizer adamw --devices 2\n  ckpt plan "
+                  "best.pth --for resnet50 --optimizer adamw --batch 64\n  ckpt plan "
+                  "model.safetensors --dtype bf16 --memory 24GB",
+                  "Say how much memory a model needs to run or to be trained: weights, gradients and "
+                  "the optimizer's state, with --batch activations, on every device. No value is read.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "checkpoint, or FILE::path").required().type_name("");
   command
