@@ -98,7 +98,7 @@ TEST_F(RankLayouts, ASlashAtTheEndOfAFoldersNameChangesNothing) {
   expect_same("new/b.dcp");
   ASSERT_EQ(run({"reshard", "a.parts", "-o", "c.dcp/", "--ranks", "3"}).code, 0);
   expect_same("c.dcp");
-  ASSERT_EQ(run({"rename", "--glob", "model.a=model.z", "a.parts", "-o", "d.parts/"}).code, 0);
+  ASSERT_EQ(run({"add-prefix", "--prefix", "p.", "a.parts", "-o", "d.parts/"}).code, 0);
   EXPECT_THAT(files("d.parts"), testing::Contains("index.ckpt-parts"));
   expect_refused({"convert", "net.pth", "a.parts/"}, "exists already");
   ASSERT_EQ(run({"convert", "net.pth", "--format", "dcp", "out/"}).code, 0);  // a folder to write into
