@@ -8,6 +8,7 @@
 #include "libckpt/delta/difference_source.h"
 #include "libckpt/format/read_checkpoint.h"
 #include "libckpt/io/hash_text.h"
+#include "libckpt/io/word_planes.h"
 #include "libckpt/transform/entry_map.h"
 #include "libckpt/view_key.h"
 #include "libcore/base/error.h"
@@ -24,7 +25,8 @@ constexpr std::string_view kBase = "ckpt.delta.base";
 constexpr std::string_view kTarget = "ckpt.delta.target";
 constexpr std::string_view kMarks = "ckpt.delta.tensors";
 
-constexpr char kDifference = 'd', kTied = 't', kWhole = 'w';
+/// kBits: of versions before 1.6 of the native format.
+constexpr char kDifference = 's', kBits = 'd', kTied = 't', kWhole = 'w';
 
 std::string name_of(const Checkpoint& checkpoint, std::string_view role) {
   return checkpoint.path.empty() ? "the " + std::string(role) : core::quote(checkpoint.path.string());
@@ -67,6 +69,13 @@ bool fits(const Entry& a, const Entry& b) {
          type_name(a) == type_name(b) && value_shape(a) == value_shape(b);
 }
 
+/// The numbers that are subtracted: elements, or the two parts of complex ones.
+std::uint32_t word_width(const Entry& entry) {
+  const int bits = core::bit_width(entry.dtype) / (core::is_complex(entry.dtype) ? 2 : 1);
+  const auto width = static_cast<std::uint32_t>(bits / 8);
+  return bits % 8 == 0 && is_word_width(width) && entry.byte_size() % width == 0 ? width : 1;
+}
+
 using Names = std::unordered_map<std::string, EntryPtr>;
 
 Names names_of(const Value& root) {
@@ -75,9 +84,8 @@ Names names_of(const Value& root) {
   return names;
 }
 
-/// Replaces tensors of a tree by their difference to those of the same name elsewhere. What looks into one storage goes
-/// on doing so: the first tensor of a storage says what becomes of it. Used in both directions: the difference to the
-/// difference is the tensor.
+/// Replaces tensors of a tree by their difference to those of the same name elsewhere, and back. What looks into one
+/// storage goes on doing so: the first tensor of a storage says what becomes of it.
 class Differences {
  public:
   Differences(const Value& root, const Checkpoint& base)
@@ -115,16 +123,18 @@ class Differences {
     if (is_new) {
       auto other = base_.find(named.name);
       const bool can = other != base_.end() && covers_storage(*named.entry) && fits(*named.entry, *other->second);
-      if (!can || wanted.value_or(kDifference) != kDifference) return kWhole;
-      start(*named.entry, *other->second, known);
+      if (!can || (wanted && *wanted != kDifference && *wanted != kBits)) return kWhole;
+      start(*named.entry, *other->second, wanted, known);
     }
     if (known.bytes == nullptr) return kWhole;
     replaced_.replace(named.entry, replacement(*named.entry, known));
-    return is_new ? kDifference : kTied;
+    return is_new ? wanted.value_or(kDifference) : kTied;
   }
 
-  void start(const Entry& entry, const Entry& other, Known& known) const {
-    known.bytes = detail::difference_source(entry.bytes, other.bytes, base_file_);
+  void start(const Entry& entry, const Entry& other, std::optional<char> wanted, Known& known) const {
+    const std::uint32_t width = word_width(entry);
+    known.bytes = wanted ? detail::sum_source(other.bytes, entry.bytes, {width, *wanted == kBits}, base_file_)
+                         : detail::difference_source(other.bytes, entry.bytes, width, base_file_);
     if (!entry.view) return;
     Storage storage = *entry.view->storage;
     storage.bytes = known.bytes;

@@ -1,12 +1,11 @@
 #pragma once
 // delta: what turns one checkpoint into a later one of the same run, small because most bits stay: a checkpoint with
-// the tree of the later one, in which a tensor that the base has too (same name, dtype and shape) is the exclusive or
-// of both. Saved as a compressed .ckpt, unchanged tensors take no room. Bit-exact. A base is known by its digest
-// (analyze/digest.h), so the same values in another format are the same base, and any other is refused. What
-// make_delta() returns is no checkpoint to load: ckpt::open() refuses a file of it. Thread safety: pure; nothing is
-// read but for the digests before the result is. Use:
-// ckpt::save(ckpt::make_delta(a, b), "b.delta.ckpt", {.codec = ckpt::Codec::zstd});
-// ckpt::save(ckpt::apply_delta(a, ckpt::open_delta("b.delta.ckpt")), "b.pth");
+// the tree of the later one, in which a tensor that the base has too (same name, dtype and shape) is the difference of
+// both, number by number as integers. Saved as a compressed .ckpt, unchanged tensors take no room. Bit-exact. A base is
+// known by its digest (analyze/digest.h), so the same values in another format are the same base, and any other is
+// refused. What make_delta() returns is no checkpoint to load: ckpt::open() refuses a file of it. Thread safety: pure;
+// nothing is read but for the digests before the result is. Use: ckpt::save(ckpt::make_delta(a, b), "b.delta.ckpt",
+// {.codec = ckpt::Codec::zstd}); ckpt::save(ckpt::apply_delta(a, ckpt::open_delta("b.delta.ckpt")), "b.pth");
 
 #include <cstdint>
 #include <filesystem>
@@ -30,7 +29,8 @@ struct DeltaFacts {
   Hash128 target;              ///< digest of the one that comes out
   std::uint64_t tensors = 0;   ///< of the target
   std::uint64_t compared = 0;  ///< of those, kept as the difference to the base
-  std::string marks;           ///< a letter a tensor of list_entries(): d difference, t tied to an earlier one, w whole
+  std::string
+      marks;  ///< a letter a tensor of list_entries(): s difference, d exclusive or, t as an earlier one, w whole
 };
 
 /// Errors: those of reading, with the key as context; Error(refused) when one of both is a delta itself.

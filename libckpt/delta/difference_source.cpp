@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "libckpt/io/packed_differences.h"
 #include "libckpt/io/scratch.h"
+#include "libckpt/io/word_planes.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -11,74 +13,155 @@ namespace {
 
 constexpr std::uint64_t kPiece = 4ULL << 20;  // whole chunks of packed tensors, which are then unpacked in place
 
-void add_bits(MutableBytes to, Bytes from) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] ^= from[i];
+template <class Body>
+void in_file(const std::string& file, const Body& body) {
+  file.empty() ? body() : core::with_context(file, body);
 }
 
-/// The exclusive or of two sources or more. A difference to a difference adds to its list, so that a chain of them
-/// takes one piece of memory and not one a link.
-class DifferenceSource final : public ByteSource {
- public:
-  DifferenceSource(SourcePtr a, const SourcePtr& b, const std::string& file) {
-    parts_.push_back({std::move(a), ""});
-    const auto* chain = dynamic_cast<const DifferenceSource*>(b.get());
-    if (chain == nullptr) {
-      parts_.push_back({b, file});
-      return;
-    }
-    parts_.insert(parts_.end(), chain->parts_.begin(), chain->parts_.end());
-    parts_[1].file = file;
+/// Calls body(piece, bytes of `source` for it) for pieces of `out`, with memory that is used again.
+template <class Body>
+void for_pieces(const ByteSource& source, std::uint64_t offset, MutableBytes out, const Body& body) {
+  const Bytes ready = source.memory();
+  const Scratch room(ready.empty() ? std::min<std::uint64_t>(kPiece, out.size()) : 0);
+  while (!out.empty()) {
+    const MutableBytes piece = out.first(std::min<std::uint64_t>(kPiece, out.size()));
+    const MutableBytes read = room.bytes().first(ready.empty() ? piece.size() : 0);
+    if (ready.empty()) source.read(offset, read);
+    body(piece, ready.empty() ? Bytes(read) : ready.subspan(offset, piece.size()));
+    out = out.subspan(piece.size());
+    offset += piece.size();
   }
+}
 
-  std::uint64_t size() const override { return parts_[0].source->size(); }
+/// Bytes that are computed word by word: reads of parts of words are widened.
+template <class Base>
+class WordSource : public Base {
+ public:
+  explicit WordSource(std::uint32_t width) : width_(width) {}
 
   void read(std::uint64_t offset, MutableBytes out) const override {
-    const Scratch other(std::min<std::uint64_t>(kPiece, out.size()));
+    const std::uint64_t begin = offset / width_ * width_;
+    const std::uint64_t end = (offset + out.size() + width_ - 1) / width_ * width_;
+    if (end - begin == out.size()) return read_words(offset, out);
+    core::ByteVector words(end - begin);
+    read_words(begin, words);
+    std::copy_n(words.begin() + static_cast<std::ptrdiff_t>(offset - begin), out.size(), out.begin());
+  }
+
+ protected:
+  std::uint32_t width() const { return width_; }
+  virtual void read_words(std::uint64_t offset, MutableBytes out) const = 0;
+
+ private:
+  std::uint32_t width_;
+};
+
+class DifferenceSource final : public WordSource<DifferenceBytes> {
+ public:
+  DifferenceSource(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file)
+      : WordSource(width), from_(std::move(from)), to_(std::move(to)), file_(std::move(file)) {}
+
+  std::uint64_t size() const override { return to_->size(); }
+  void require_unchanged() const override {
+    to_->require_unchanged();
+    in_file(file_, [&] { from_->require_unchanged(); });
+  }
+  void visit_checked(const CheckedVisitor& see) const override {
+    to_->visit_checked(see);
+    from_->visit_checked(see);
+  }
+
+ private:
+  void read_words(std::uint64_t offset, MutableBytes out) const override {
+    to_->read(offset, out);
+    in_file(file_, [&] {
+      for_pieces(*from_, offset, out, [&](MutableBytes to, Bytes from) { subtract_words(from, width(), to); });
+    });
+  }
+
+  SourcePtr from_;
+  SourcePtr to_;
+  std::string file_;
+};
+
+/// Bytes and the differences that were added to them one after the other. A chain of them is one list: each piece takes
+/// all of them while it is near the processor.
+class SumSource final : public WordSource<ByteSource> {
+ public:
+  SumSource(const SourcePtr& to, SourcePtr difference, const Adding& how, std::string file) : WordSource(how.width) {
+    if (const auto* chain = dynamic_cast<const SumSource*>(to.get())) {
+      base_ = chain->base_;
+      base_file_ = chain->base_file_;
+      links_ = chain->links_;
+      links_.back().file = std::move(file);
+    } else {
+      base_ = to;
+      base_file_ = std::move(file);
+    }
+    const auto* packed = packed_differences(*difference);
+    links_.push_back({std::move(difference), packed, how, ""});
+  }
+
+  std::uint64_t size() const override { return base_->size(); }
+  void require_unchanged() const override {
+    in_file(base_file_, [&] { base_->require_unchanged(); });
+    for (const Link& link : links_) {
+      in_file(link.file, [&] { link.difference->require_unchanged(); });
+    }
+  }
+  void visit_checked(const CheckedVisitor& see) const override {
+    base_->visit_checked(see);
+    for (const Link& link : links_) link.difference->visit_checked(see);
+  }
+
+ private:
+  struct Link {
+    SourcePtr difference;
+    const PackedDifferences* packed;  ///< the same without the check of its hash, where it lies in chunks
+    Adding how;
+    std::string file;  ///< at fault where it is damaged; "" where that is said elsewhere
+  };
+
+  void read_words(std::uint64_t offset, MutableBytes out) const override {
     while (!out.empty()) {
-      const MutableBytes piece = out.first(std::min<std::uint64_t>(kPiece, out.size()));
-      parts_[0].source->read(offset, piece);
-      for (std::size_t i = 1; i < parts_.size(); ++i) add_part(i, offset, piece, other.bytes().first(piece.size()));
+      const MutableBytes piece = out.first(piece_at(offset, out.size()));
+      in_file(base_file_, [&] { base_->read(offset, piece); });
+      for (const Link& link : links_) {
+        in_file(link.file, [&] { add(link, offset, piece); });
+      }
       out = out.subspan(piece.size());
       offset += piece.size();
     }
   }
 
-  void require_unchanged() const override {
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      of_part(i, [&] { parts_[i].source->require_unchanged(); });
-    }
-  }
-  void visit_checked(const CheckedVisitor& see) const override {
-    for (const Part& part : parts_) part.source->visit_checked(see);
+  /// As the newest difference is cut; the others are most often cut alike.
+  std::uint64_t piece_at(std::uint64_t offset, std::uint64_t most) const {
+    const PackedDifferences* packed = links_.back().packed;
+    const std::uint64_t chunk = packed == nullptr ? kPiece : packed->chunk_end(offset) - offset;
+    return std::min({most, kPiece, chunk});
   }
 
- private:
-  struct Part {
-    SourcePtr source;
-    std::string file;  ///< at fault where this one or one behind it is damaged; "" where that is said elsewhere
-  };
-
-  void add_part(std::size_t i, std::uint64_t offset, MutableBytes piece, MutableBytes room) const {
-    const Bytes ready = parts_[i].source->memory();
-    if (!ready.empty()) return add_bits(piece, ready.subspan(offset, piece.size()));
-    of_part(i, [&] { parts_[i].source->read(offset, room); });
-    add_bits(piece, room);
+  void add(const Link& link, std::uint64_t offset, MutableBytes to) const {
+    if (link.packed != nullptr && link.packed->add_to(offset, link.how.width, to)) return;
+    for_pieces(*link.difference, offset, to, [&](MutableBytes piece, Bytes difference) {
+      if (!link.how.bits) return add_words(difference, link.how.width, piece);
+      for (std::size_t i = 0; i < piece.size(); ++i) piece[i] ^= difference[i];
+    });
   }
 
-  template <class Body>
-  void of_part(std::size_t i, const Body& body, std::size_t from = 1) const {
-    if (from > i) return body();
-    const auto behind = [&] { of_part(i, body, from + 1); };
-    parts_[from].file.empty() ? behind() : core::with_context(parts_[from].file, behind);
-  }
-
-  std::vector<Part> parts_;
+  SourcePtr base_;
+  std::string base_file_;
+  std::vector<Link> links_;  ///< in the order in which they are added
 };
 
 }  // namespace
 
-SourcePtr difference_source(SourcePtr a, SourcePtr b, std::string file) {
-  return std::make_shared<DifferenceSource>(std::move(a), b, file);
+SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file) {
+  return std::make_shared<DifferenceSource>(std::move(from), std::move(to), width, std::move(file));
+}
+
+SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file) {
+  return std::make_shared<SumSource>(to, std::move(difference), how, std::move(file));
 }
 
 }  // namespace ckpt::detail

@@ -1,6 +1,7 @@
 #pragma once
-// The exclusive or of two runs of bytes, computed while it is read. Internal.
-// Thread safety: may be read from many threads. Use: SourcePtr changed = difference_source(after, before, "base.pth");
+// What leads from one run of bytes to another, and that added to the first, computed while it is read. Internal.
+// Thread safety: may be read from many threads. Use: SourcePtr change = difference_source(before, after, 2,
+// "base.pth"); after = sum_source(before, change, {.width = 2}, "base.pth");
 
 #include <string>
 
@@ -8,7 +9,16 @@
 
 namespace ckpt::detail {
 
-/// `file`: where `b` comes from, the context of errors in reading it; "" for memory. REQUIRES: both are equally large.
-SourcePtr difference_source(SourcePtr a, SourcePtr b, std::string file);
+/// How a difference is added. All bytes are words of one width (io/word_planes.h).
+struct Adding {
+  std::uint32_t width = 1;
+  bool bits = false;  ///< the difference is the exclusive or, of any width
+};
+
+/// The differences of words of `width` that lead from `from` to `to`. `file`: where `from` lies, the context of errors
+/// in reading it; "" for memory. REQUIRES, here and below: both are equally large, whole words.
+SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file);
+/// `difference` added to `to`, which lies in `file`.
+SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file);
 
 }  // namespace ckpt::detail

@@ -17,6 +17,8 @@ std::string_view codec_of(const Entry& entry) {
       return "gzip";
     case detail::NativeCodec::fast:
       return "fast";
+    case detail::NativeCodec::delta:
+      return "delta";
   }
   return "none";
 }

@@ -72,8 +72,9 @@ class PartDatasets {
                   "the dataset in its part " + quote(file_) + " has another shape than the index says");
     }
     for (const Hdf5Filter& filter : dataset->second->filters) {
-      if (filter.id == detail::kFastFilter) {
-        refuse("its part " + quote(file_) + " is packed by the codec 'fast', which HDF5 cannot read");
+      if (filter.id == detail::kFastFilter || filter.id == detail::kDeltaFilter) {
+        const std::string codec = filter.id == detail::kFastFilter ? "fast" : "delta";
+        refuse("its part " + quote(file_) + " is packed by the codec '" + codec + "', which HDF5 cannot read");
       }
       needs_zstd = needs_zstd || filter.id == kZstdFilter;
     }

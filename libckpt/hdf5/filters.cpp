@@ -6,6 +6,7 @@
 #include "libckpt/hdf5/wire.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/float_planes.h"
+#include "libckpt/io/word_planes.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -20,7 +21,8 @@ enum FilterId : std::uint32_t {
   kFletcher = 3,
   kLzf = 32000,
   kZstd = 32015,
-  kFast = kFastFilter
+  kFast = kFastFilter,
+  kDelta = kDeltaFilter
 };
 
 constexpr std::size_t kMaxFilters = 3;
@@ -31,12 +33,15 @@ struct FilterName {
   const char* name;
 };
 constexpr FilterName kNames[] = {
-    {4, "szip"},    {5, "nbit"},           {6, "scaleoffset"}, {307, "bzip2"}, {kFast, "ckpt fast"}, {32001, "blosc"},
-    {32004, "lz4"}, {32008, "bitshuffle"}, {32013, "zfp"},     {32017, "sz"},  {32024, "sz3"},       {32026, "blosc2"},
+    {4, "szip"},       {5, "nbit"},          {6, "scaleoffset"},
+    {307, "bzip2"},    {kFast, "ckpt fast"}, {kDelta, "ckpt delta"},
+    {32001, "blosc"},  {32004, "lz4"},       {32008, "bitshuffle"},
+    {32013, "zfp"},    {32017, "sz"},        {32024, "sz3"},
+    {32026, "blosc2"},
 };
 
 bool is_compressor(std::uint32_t id) {
-  return id == kDeflate || id == kLzf || id == kZstd || id == kFast;
+  return id == kDeflate || id == kLzf || id == kZstd || id == kFast || id == kDelta;
 }
 bool is_known(std::uint32_t id) {
   return is_compressor(id) || id == kShuffle || id == kFletcher;
@@ -58,10 +63,17 @@ FloatKind float_kind(const Hdf5Filter& filter) {
   return FloatKind::none;
 }
 
+/// The width of a word that the filter of the codec delta was told, 0 where that is none.
+std::uint32_t word_width(const Hdf5Filter& filter) {
+  return filter.values.size() == 1 && is_word_width(filter.values[0]) ? filter.values[0] : 0;
+}
+
 core::ByteVector decompressed(const Hdf5Filter& filter, core::Bytes packed, std::uint64_t size) {
   std::uint32_t id = filter.id;
   core::ByteVector out(size);
   if (id == kFast) unpack_floats(packed, float_kind(filter), out);
+  if (id == kDelta && size % word_width(filter) != 0) throw Error(ErrorCode::corrupt, "a chunk holds no whole words");
+  if (id == kDelta) unpack_words(packed, word_width(filter), out);
   if (id == kDeflate) inflate_zlib(packed, out);
   if (id == kZstd) zstd_decompress_frames(packed, out);
   if (id == kLzf) lzf_decompress(packed, out);
@@ -104,6 +116,7 @@ std::string filter_obstacle(const Hdf5Dataset& dataset) {
   for (const Hdf5Filter& filter : dataset.filters) {
     if (!is_known(filter.id)) return describe(filter.id) + " is not supported";
     if (filter.id == kFast && float_kind(filter) == FloatKind::none) return describe(kFast) + " packs no known floats";
+    if (filter.id == kDelta && word_width(filter) == 0) return describe(kDelta) + " packs no known words";
     compressors += is_compressor(filter.id) ? 1 : 0;
   }
   if (compressors > 1) return "several compressing filters one upon the other are not accepted";

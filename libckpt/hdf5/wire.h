@@ -117,12 +117,15 @@ enum DescribedKind : std::uint8_t {
 
 /// The codec fast (libckpt/io/float_planes.h) as a filter: of the numbers that HDF5 leaves to programs' own use.
 inline constexpr std::uint32_t kFastFilter = 444;
+/// And the codec delta (libckpt/io/word_planes.h).
+inline constexpr std::uint32_t kDeltaFilter = 445;
 
 /// What packed the chunks.
 enum DescribedFilter : std::uint8_t {
   kDescribedZstd = 0,
-  kDescribedGzip = 1,  ///< HDF5's own deflate filter
-  kDescribedFast = 2,  ///< kFastFilter; its "level" is the FloatKind
+  kDescribedGzip = 1,   ///< HDF5's own deflate filter
+  kDescribedFast = 2,   ///< kFastFilter; its "level" is the FloatKind
+  kDescribedDelta = 3,  ///< kDeltaFilter; its "level" is the width of a word
 };
 
 // The job "relink". The library sends the length of what follows (8 bytes), then: size of the user block; where the

@@ -2,6 +2,7 @@
 
 #include "libckpt/io/codec.h"
 #include "libckpt/io/scratch.h"
+#include "libckpt/io/word_planes.h"
 
 namespace ckpt::detail {
 namespace {
@@ -18,6 +19,7 @@ void decompress(NativeCodec codec, core::Bytes packed, core::MutableBytes out) {
 
 core::ByteVector pack_chunk(const Payload& payload, core::Bytes chunk) {
   if (payload.codec == NativeCodec::fast) return pack_floats(chunk, payload.floats);
+  if (payload.codec == NativeCodec::delta) return pack_words(chunk, payload.shuffle);
   if (payload.shuffle == 0) return compress(payload.codec, chunk, 1);
   Scratch planes(chunk.size());
   shuffle(chunk, payload.shuffle, planes.bytes());
@@ -26,6 +28,7 @@ core::ByteVector pack_chunk(const Payload& payload, core::Bytes chunk) {
 
 void unpack_chunk(const Payload& payload, core::Bytes packed, core::MutableBytes chunk) {
   if (payload.codec == NativeCodec::fast) return unpack_floats(packed, payload.floats, chunk);
+  if (payload.codec == NativeCodec::delta) return unpack_words(packed, payload.shuffle, chunk);
   if (payload.shuffle == 0) return decompress(payload.codec, packed, chunk);
   Scratch planes(chunk.size());
   decompress(payload.codec, packed, planes.bytes());
@@ -35,6 +38,7 @@ void unpack_chunk(const Payload& payload, core::Bytes packed, core::MutableBytes
 std::uint64_t packed_bound(const Payload& payload) {
   std::uint64_t chunk = payload.chunks.chunk;
   if (payload.codec == NativeCodec::fast) return packed_floats_bound(chunk);
+  if (payload.codec == NativeCodec::delta) return packed_words_bound(chunk, payload.shuffle);
   return payload.codec == NativeCodec::gzip ? deflate_bound(chunk) : zstd_bound(chunk);
 }
 

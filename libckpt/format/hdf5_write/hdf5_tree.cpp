@@ -145,7 +145,7 @@ class DescriptionWriter {
   void put_packed(const Payload& payload, const Hdf5Form& form) {
     put_count(out_, payload.offset);
     put_sizes(chunk_dims(form.dims, form.width, payload.chunks.chunk));
-    out_.push_back(static_cast<std::byte>(payload.shuffle != 0));
+    out_.push_back(static_cast<std::byte>(is_shuffled(payload)));
     auto [filter, level] = filter_of(payload);
     out_.push_back(static_cast<std::byte>(filter));
     put_count(out_, level);
@@ -155,6 +155,7 @@ class DescriptionWriter {
 
   static std::pair<DescribedFilter, unsigned> filter_of(const Payload& payload) {
     if (payload.codec == NativeCodec::fast) return {kDescribedFast, static_cast<unsigned>(payload.floats)};
+    if (payload.codec == NativeCodec::delta) return {kDescribedDelta, payload.shuffle};
     if (payload.codec == NativeCodec::gzip) return {kDescribedGzip, kGzipLevel};
     return {kDescribedZstd, kZstdLevel};
   }

@@ -19,7 +19,7 @@ inline constexpr std::string_view kHdf5Signature{"\x89HDF\r\n\x1a\n", 8};
 inline constexpr std::uint64_t kFirstPayload = 4096;
 inline constexpr std::uint64_t kMaxChunkBytes = 64ULL << 20;
 
-enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3, elsewhere = 4 };
+enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3, elsewhere = 4, delta = 5 };
 
 /// How a compressed payload is cut. The logical bytes are runs of equal length; each run is cut into chunks, and the
 /// last chunk of a run is filled up with zeros to full size before it is packed.
@@ -29,6 +29,8 @@ struct ChunkTable {
   std::vector<std::uint32_t> stored;  ///< bytes of each chunk in the file, one behind the other
 
   std::uint64_t per_run() const { return (run + chunk - 1) / chunk; }
+  /// The chunk that holds a logical byte.
+  std::uint64_t index_of(std::uint64_t offset) const { return offset / run * per_run() + offset % run / chunk; }
   /// Logical bytes that chunk `i` holds, and where they begin.
   std::pair<std::uint64_t, std::uint64_t> span_of(std::uint64_t i) const {
     std::uint64_t at = i % per_run() * chunk;
@@ -43,7 +45,7 @@ struct Payload {
   std::uint64_t stored = 0;  ///< bytes in the file
   Hash128 hash;              ///< of the logical bytes
   NativeCodec codec = NativeCodec::raw;
-  std::uint8_t shuffle = 0;            ///< element width of the shuffle filter, 0 for none
+  std::uint8_t shuffle = 0;            ///< element width of the shuffle filter, 0 for none; delta: of a word
   FloatKind floats = FloatKind::none;  ///< what the codec fast packs; none for the others
   ChunkTable chunks;                   ///< of compressed payloads
 };
@@ -51,6 +53,11 @@ struct Payload {
 /// Cut into chunks that a codec packed.
 inline bool is_packed(const Payload& payload) {
   return payload.codec != NativeCodec::raw && payload.codec != NativeCodec::elsewhere;
+}
+
+/// HDF5's shuffle filter stands before the one that packs.
+inline bool is_shuffled(const Payload& payload) {
+  return payload.shuffle != 0 && payload.codec != NativeCodec::delta;
 }
 
 /// A payload before it is written.

@@ -6,6 +6,8 @@
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/io/codec.h"
+#include "libckpt/io/packed_differences.h"
+#include "libckpt/io/word_planes.h"
 
 namespace ckpt::detail {
 namespace {
@@ -72,6 +74,11 @@ ChunkTable chunk_table(const Hdf5Form& form, std::uint64_t size, std::uint64_t t
   return table;
 }
 
+/// The largest words that elements of `width` bytes are made of.
+std::uint32_t word_of(std::uint32_t width) {
+  return width == 16 ? 8 : is_word_width(width) ? width : 1;
+}
+
 /// The packing that a payload of a native file has, when a dataset of this form can describe it.
 std::optional<Payload> packing_of(const ByteSource& source, const Hdf5Form& form) {
   const auto* stored = stored_payload(source);
@@ -82,7 +89,8 @@ std::optional<Payload> packing_of(const ByteSource& source, const Hdf5Form& form
   if (payload.size == 0 || payload.codec == NativeCodec::raw) return kept;
   ChunkTable table = chunk_table(form, payload.size, payload.chunks.chunk);
   if (table.run != payload.chunks.run || table.chunk != payload.chunks.chunk) return std::nullopt;
-  if (payload.shuffle != 0 && payload.shuffle != form.width) return std::nullopt;
+  const std::uint32_t width = payload.codec == NativeCodec::delta ? word_of(form.width) : form.width;
+  if (payload.shuffle != 0 && payload.shuffle != width) return std::nullopt;
   kept.codec = payload.codec;
   kept.shuffle = payload.shuffle;
   kept.floats = payload.floats;
@@ -102,6 +110,13 @@ Payload fast_packing(const PlannedPayload& planned, const Hdf5Form& form, Payloa
   return raw;
 }
 
+Payload delta_packing(const Hdf5Form& form, Payload raw) {
+  raw.codec = NativeCodec::delta;
+  raw.shuffle = static_cast<std::uint8_t>(word_of(form.width));
+  raw.chunks = chunk_table(form, raw.size, kChunkTarget);
+  return raw;
+}
+
 }  // namespace
 
 Payload choose_packing(const PlannedPayload& planned, Codec codec) {
@@ -114,6 +129,8 @@ Payload choose_packing(const PlannedPayload& planned, Codec codec) {
     if (std::optional<Payload> known = packing_of(*planned.source, form)) return *known;
   }
   if (raw.size < (automatic ? kMinProbed : kMinPacked)) return raw;
+  const bool differences = dynamic_cast<const DifferenceBytes*>(planned.source.get()) != nullptr;
+  if (differences && codec != Codec::gzip) return delta_packing(form, raw);
   if (codec == Codec::fast) return fast_packing(planned, form, raw);
   core::ByteVector sample = sample_of(*planned.source);
   if (automatic && !is_worthwhile(sample, form.width)) return raw;

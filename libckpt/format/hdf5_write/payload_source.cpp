@@ -7,7 +7,9 @@
 #include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/io/checked_source.h"
 #include "libckpt/io/kept_memory.h"
+#include "libckpt/io/packed_differences.h"
 #include "libckpt/io/scratch.h"
+#include "libckpt/io/word_planes.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -103,7 +105,7 @@ class ChunkCache final : private Keeper {
 
 namespace {
 
-class PackedPayload final : public StoredPayload {
+class PackedPayload final : public StoredPayload, public PackedDifferences {
  public:
   PackedPayload(PayloadFilePtr file, const Payload* payload, std::shared_ptr<ChunkCache> cache)
       : StoredPayload(std::move(file), payload), cache_(std::move(cache)) {
@@ -120,7 +122,7 @@ class PackedPayload final : public StoredPayload {
     if (offset > size() || out.size() > size() - offset) throw_past_end(size());
     const ChunkTable& table = payload().chunks;
     while (!out.empty()) {
-      std::uint64_t index = offset / table.run * table.per_run() + offset % table.run / table.chunk;
+      std::uint64_t index = table.index_of(offset);
       auto [begin, length] = table.span_of(index);
       std::uint64_t skip = offset - begin;
       std::uint64_t part = std::min<std::uint64_t>(length - skip, out.size());
@@ -133,6 +135,24 @@ class PackedPayload final : public StoredPayload {
       offset += part;
       out = out.subspan(part);
     }
+  }
+
+  bool add_to(std::uint64_t offset, std::uint32_t width, MutableBytes words) const override {
+    const ChunkTable& table = payload().chunks;
+    if (payload().codec != NativeCodec::delta || payload().shuffle != width) return false;
+    const std::uint64_t index = table.index_of(offset);
+    const auto [begin, length] = table.span_of(index);
+    if (offset - begin + words.size() > length) return false;
+    const Scratch packed(table.stored[index]);
+    body().read(starts_[index], packed.bytes());
+    add_packed_words(packed.bytes(), {width, table.chunk, offset - begin}, words);
+    return true;
+  }
+
+  std::uint64_t chunk_end(std::uint64_t offset) const override {
+    const ChunkTable& table = payload().chunks;
+    const auto [begin, length] = table.span_of(table.index_of(offset));
+    return begin + length;
   }
 
  private:

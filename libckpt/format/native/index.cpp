@@ -7,6 +7,7 @@
 #include "libckpt/format/native/layout.h"
 #include "libckpt/io/mentions.h"
 #include "libckpt/io/packed.h"
+#include "libckpt/io/word_planes.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/text.h"
 
@@ -249,7 +250,7 @@ void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
     auto codec = in.take<std::uint8_t>();
     payload.shuffle = in.take<std::uint8_t>();
     in.skip(6);
-    if (codec > static_cast<std::uint8_t>(NativeCodec::elsewhere)) {
+    if (codec > static_cast<std::uint8_t>(NativeCodec::delta)) {
       throw Error(ErrorCode::unsupported,
                   "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
     }
@@ -261,6 +262,14 @@ void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
 }
 
 /// The chunk of `payload` can be cut as its codec cuts it.
+void check_words(const Payload& payload) {
+  if (payload.codec != NativeCodec::delta) return;
+  if (!is_word_width(payload.shuffle) || payload.chunks.chunk % payload.shuffle != 0) {
+    throw_corrupt("chunks of " + std::to_string(payload.chunks.chunk) + " bytes hold no words of " +
+                  std::to_string(payload.shuffle));
+  }
+}
+
 void check_floats(const Payload& payload) {
   if (payload.codec != NativeCodec::fast || payload.chunks.chunk % float_width(payload.floats) == 0) return;
   throw_corrupt("chunks of " + std::to_string(payload.chunks.chunk) + " bytes hold no whole floats");
@@ -285,6 +294,7 @@ void parse_chunks(ByteCursor in, NativeIndex& index) {
     auto count = in.take<std::uint32_t>();
     check_chunks(payload, count);
     check_floats(payload);
+    check_words(payload);
     ByteCursor sizes(in.take_bytes(std::uint64_t{count} * 4), "a chunk table");
     std::uint64_t total = 0;
     payload.chunks.stored.resize(count);

@@ -73,6 +73,8 @@ ParityLayout place_parity(const Hdf5Place& place, const Hdf5Image& image, double
 
 void write_user_block(AtomicFile& file, NativeHeader& header, const NativeIndex& index) {
   core::ByteVector packed = encode_index(index, header.user_block);
+  const bool delta = std::ranges::find(index.payloads, NativeCodec::delta, &Payload::codec) != index.payloads.end();
+  header.minor = delta ? kMinorOfDelta : kNativeMinor;
   header.index_size = packed.size();
   header.index_hash = hash128(packed);
   header.body_size = (index.parity ? index.parity->end() : file.position()) - header.user_block;

@@ -53,7 +53,9 @@ Handle chunked_list(const DescribedDataset& wanted) {
     return list;
   }
   // Marked optional: the library then does not look for a plugin when it writes. Readers need it all the same.
-  H5Z_filter_t filter = wanted.filter == kDescribedFast ? static_cast<H5Z_filter_t>(kFastFilter) : kZstdFilter;
+  H5Z_filter_t filter = kZstdFilter;
+  if (wanted.filter == kDescribedFast) filter = static_cast<H5Z_filter_t>(kFastFilter);
+  if (wanted.filter == kDescribedDelta) filter = static_cast<H5Z_filter_t>(kDeltaFilter);
   require_hdf5(H5Pset_filter(list.get(), filter, H5Z_FLAG_OPTIONAL, 1, &wanted.level), kDataset);
   return list;
 }

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 
 #include "libckpt/analyze/digest.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/tensor_codec.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/transform/views.h"
@@ -85,7 +88,7 @@ TEST(Delta, TiesAndWindowsStay) {
   Checkpoint base = checkpoint(dict({{"whole", tensor({9, 9, 9, 9, 9, 9})}, {"part", tensor({9, 9})}}));
   TempDir dir;
   Checkpoint delta = saved(dir, ckpt::make_delta(base, later), "d.ckpt");
-  EXPECT_EQ(ckpt::delta_facts(delta).marks, "dttt");
+  EXPECT_EQ(ckpt::delta_facts(delta).marks, "sttt");
   Checkpoint back = ckpt::apply_delta(base, delta);
   EXPECT_EQ(digest_of(back), digest_of(later));
   std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(back.root);
@@ -143,6 +146,109 @@ TEST(Delta, AnyPartOfWhatEightDeltasGiveCanBeRead) {
     ASSERT_TRUE(std::equal(part.begin(), part.end(), wanted.begin() + static_cast<std::ptrdiff_t>(at))) << at;
   }
   EXPECT_EQ(digest_of(back), digest_of(large(8)));
+}
+
+Value tensor_of(core::DType dtype, core::Shape shape, core::ByteVector bytes) {
+  ckpt::Entry entry;
+  entry.dtype = dtype;
+  entry.shape = std::move(shape);
+  entry.bytes = ckpt::memory_source(std::move(bytes));
+  return Value::tensor(std::make_shared<const ckpt::Entry>(std::move(entry)));
+}
+
+/// Values of a run, of every kind of number that differences are made of, in several chunks each and with a rest.
+Checkpoint run_at(unsigned step) {
+  std::mt19937_64 random(step);
+  const auto of = [&](core::DType dtype, core::Shape shape) {
+    core::ByteVector bytes(*core::byte_size(dtype, static_cast<std::uint64_t>(shape.numel())));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 2654435761U >> 24);
+    for (unsigned change = 0; change < step * 1000; ++change) bytes[random() % bytes.size()] ^= std::byte{3};
+    return tensor_of(dtype, std::move(shape), std::move(bytes));
+  };
+  return checkpoint(dict({{"bf16", of(core::DType::bf16, {1031, 700})},
+                          {"f32", of(core::DType::f32, {700'001})},
+                          {"f64", of(core::DType::f64, {3, 50'000})},
+                          {"c64", of(core::DType::c64, {70'000})},
+                          {"c128", of(core::DType::c128, {40'000})},
+                          {"u8", of(core::DType::u8, {999'999})},
+                          {"small", of(core::DType::i64, {7})}}));
+}
+
+TEST(Delta, EveryKindOfNumberComesBackThroughAChain) {
+  TempDir dir;
+  std::vector<Checkpoint> deltas;
+  for (unsigned step = 1; step <= 3; ++step) {
+    deltas.push_back(saved(dir, ckpt::make_delta(run_at(step - 1), run_at(step)), std::to_string(step) + ".ckpt"));
+    EXPECT_TRUE(ckpt::verify(dir.path() / (std::to_string(step) + ".ckpt")).damage.empty());
+  }
+  std::string codecs;
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(deltas[0].root)) {
+    codecs += std::string(ckpt::codec_of(*named.entry)) + " ";
+  }
+  EXPECT_EQ(codecs, "delta delta delta delta delta delta none ");
+  const Checkpoint back = ckpt::apply_deltas(run_at(0), deltas);
+  EXPECT_EQ(digest_of(back), digest_of(run_at(3)));
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(back.root)) {
+    const core::ByteVector all = ckpt::read_all(*named.entry->bytes);
+    for (std::uint64_t at = 0; at < all.size(); at += 333'333) {
+      core::ByteVector part(std::min<std::uint64_t>(1'111'111, all.size() - at));
+      named.entry->bytes->read(at, part);
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(at))) << named.name;
+    }
+  }
+}
+
+TEST(Delta, AsksForAnotherCodecAreHeard) {
+  TempDir dir;
+  for (ckpt::Codec codec : {ckpt::Codec::gzip, ckpt::Codec::none}) {
+    ckpt::save(ckpt::make_delta(run_at(0), run_at(1)), dir.path() / "d.ckpt", {.durable = false, .codec = codec});
+    const Checkpoint delta = ckpt::open_delta(dir.path() / "d.ckpt");
+    EXPECT_EQ(ckpt::codec_of(*ckpt::list_entries(delta.root)[0].entry), codec == ckpt::Codec::gzip ? "gzip" : "none");
+    EXPECT_EQ(digest_of(ckpt::apply_delta(run_at(0), delta)), digest_of(run_at(1)));
+  }
+}
+
+/// As versions before 1.6 of the native format wrote them: the exclusive or, marked d, packed by zstd.
+TEST(Delta, ExclusiveOrsOfOlderVersionsAreReadAndChained) {
+  TempDir dir;
+  core::ByteVector bits = ckpt::read_all(*ckpt::list_entries(run_at(1).root)[1].entry->bytes);
+  const core::ByteVector before = ckpt::read_all(*ckpt::list_entries(run_at(0).root)[1].entry->bytes);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] ^= before[i];
+  const auto only_f32 = [](unsigned step) {
+    return checkpoint(dict({{"w", Value::tensor(ckpt::list_entries(run_at(step).root)[1].entry)}}));
+  };
+  Checkpoint old = checkpoint(dict({{"w", tensor_of(core::DType::f32, {700'001}, std::move(bits))}}));
+  old.metadata = {{"ckpt.delta.base", ckpt::to_hex(digest_of(only_f32(0)))},
+                  {"ckpt.delta.target", ckpt::to_hex(digest_of(only_f32(1)))},
+                  {"ckpt.delta.tensors", "d"}};
+  const Checkpoint first = saved(dir, old, "1.ckpt");
+  EXPECT_EQ(ckpt::codec_of(*ckpt::list_entries(first.root)[0].entry), "zstd");
+  EXPECT_EQ(digest_of(ckpt::apply_delta(only_f32(0), first)), digest_of(only_f32(1)));
+  const Checkpoint second = saved(dir, ckpt::make_delta(only_f32(1), only_f32(2)), "2.ckpt");
+  EXPECT_EQ(digest_of(ckpt::apply_deltas(only_f32(0), {first, second})), digest_of(only_f32(2)));
+}
+
+TEST(Delta, EveryFlippedBitOfADifferenceIsFound) {
+  TempDir dir;
+  const auto at = [](std::size_t step) {
+    std::vector<float> values(3000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 50 == 0 ? i + step : i);
+    return checkpoint(dict({{"w", tensor(std::move(values))}}));
+  };
+  const std::filesystem::path file = dir.path() / "d.ckpt";
+  const ckpt::EntryPtr saved_entry =
+      ckpt::list_entries(saved(dir, ckpt::make_delta(at(0), at(1)), "d.ckpt").root)[0].entry;
+  const ckpt::FileRange range = *ckpt::detail::stored_payload(*saved_entry->bytes)->stored()->file_range();
+  const std::string whole = read_file(file);
+  for (std::uint64_t bit = 0; bit < range.length * 8; bit += bit < 800 ? 1 : 13) {
+    std::string changed = whole;
+    changed[range.offset + bit / 8] = static_cast<char>(changed[range.offset + bit / 8] ^ (1 << bit % 8));
+    write_file(file, changed);
+    const Checkpoint back = ckpt::apply_delta(at(0), ckpt::open_delta(file));
+    const core::Error error = error_of([&] { ckpt::read_all(*ckpt::list_entries(back.root)[0].entry->bytes); });
+    ASSERT_EQ(error.code(), ErrorCode::corrupt) << bit;
+    ASSERT_EQ(ckpt::verify(file).damage.size(), 1U) << bit;
+  }
 }
 
 TEST(Delta, ABaseInAnotherFormatIsTheSame) {
@@ -210,9 +316,9 @@ TEST(Delta, ADamagedRecordIsCorrupt) {
   };
   EXPECT_EQ(with(0, "12"), ErrorCode::corrupt);
   EXPECT_EQ(with(1, std::string(32, 'g')), ErrorCode::corrupt);
-  EXPECT_EQ(with(2, "d"), ErrorCode::corrupt);   // of two tensors
-  EXPECT_EQ(with(2, "dt"), ErrorCode::corrupt);  // tied to nothing
-  EXPECT_EQ(with(2, "d?"), ErrorCode::corrupt);
+  EXPECT_EQ(with(2, "s"), ErrorCode::corrupt);   // of two tensors
+  EXPECT_EQ(with(2, "st"), ErrorCode::corrupt);  // tied to nothing
+  EXPECT_EQ(with(2, "s?"), ErrorCode::corrupt);
 }
 
 }  // namespace
