@@ -69,7 +69,7 @@ void BatchNormState::upgrade(StateDict& state, std::string_view prefix, std::opt
 
 namespace {
 
-/// After the batch: vmap refuses one before anything is written.
+/// After the batch, as vmap takes a count for what each sample would write on its own; it refuses the batch before.
 void count_batch(const Tensor& batches) {
   if (!batches.defined() || batches.is_meta()) return;
   const NoGradGuard no_history;
@@ -91,9 +91,16 @@ Tensor BatchNormState::normalise(const Tensor& x, bool training) {
   const bool use_running = !training || tracked;
   const Tensor mean = use_running ? running_mean : Tensor(), var = use_running ? running_var : Tensor();
   const bool by_all = synchronized && training && over_processes != nullptr;
-  Tensor out = by_all ? over_processes({x, mean, var, weight, bias, factor, options.eps})
-                      : batch_norm(x, {mean, var, weight, bias, by_batch, factor, options.eps});
-  if (training && tracked) count_batch(num_batches_tracked);
+  const bool counts = training && tracked;
+  Tensor out;
+  try {
+    out = by_all ? over_processes({x, mean, var, weight, bias, factor, options.eps})
+                 : batch_norm(x, {mean, var, weight, bias, by_batch, factor, options.eps});
+  } catch (const Error&) {  // PyTorch counts a batch that it refuses, too
+    if (counts) count_batch(num_batches_tracked);
+    throw;
+  }
+  if (counts) count_batch(num_batches_tracked);
   return out;
 }
 

@@ -165,6 +165,14 @@ TEST(Module, ConversionLeavesIntegerBuffersAlone) {
   EXPECT_EQ(norm.num_batches_tracked.dtype(), core::DType::i64);
 }
 
+TEST(Module, BatchNormCountsABatchThatItRefusesAsPyTorchDoes) {
+  core::BatchNorm1d norm(2);
+  EXPECT_THROW(norm(core::ones({1, 2})), core::Error);  // one value per channel
+  EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 1);
+  norm(core::ones({4, 2}));
+  EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 2);
+}
+
 TEST(Module, ZeroGradDropsOrClears) {
   Model model(2, 1);
   core::sum(model(core::ones({1, 2}))).backward();
