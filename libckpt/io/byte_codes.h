@@ -1,7 +1,7 @@
 #pragma once
 // Bytes in Huffman's codes, made to be unpacked fast: one look-up gives up to six bytes, and four streams of codes are
 // unpacked beside each other. Thread safety: pure functions; a decoder is read only. Errors: Error(corrupt) for codes
-// that cannot be. Use: const CodeLengths lengths = code_lengths(counts); ByteEncoder(lengths).append(out, bytes);
+// that cannot be. Use: ByteCounts counts{}; counts[7] = 3; const ByteEncoder encoder(code_lengths(counts));
 
 #include <array>
 #include <cstdint>

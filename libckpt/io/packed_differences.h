@@ -1,7 +1,7 @@
 #pragma once
 // How sources of differences and of packed ones know each other: who saves the former packs them by the codec delta,
 // who adds the latter does so while they are unpacked. Thread safety: as every source. Use: if (const
-// PackedDifferences* d = packed_differences(source)) d->add_to(offset, 2, words);
+// PackedDifferences* d = packed_differences(*source)) d->add_to(offset, 2, out);
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 // a fraction of the bytes; what was left out is added to the next step's gradients. As
 // torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook, with its numbers. Thread safety: a state belongs to one
 // model. Use: auto state = std::make_shared<PowerSGDState>(PowerSGDOptions{.matrix_approximation_rank = 2});
-// model.register_comm_hook(powerSGD_hook(state));
+// DistributedDataParallel model(net); model.register_comm_hook(powerSGD_hook(state));
 
 #include <cstddef>
 #include <cstdint>

@@ -10,6 +10,7 @@
 #include "libcore/ops/norm.h"
 #include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_batch.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -97,6 +98,7 @@ Tensor BatchNormState::normalise(const Tensor& x, bool training) {
     out = by_all ? over_processes({x, mean, var, weight, bias, factor, options.eps})
                  : batch_norm(x, {mean, var, weight, bias, by_batch, factor, options.eps});
   } catch (const Error&) {  // PyTorch counts a batch that it refuses, too
+    const detail::OpBatchScope alone(nullptr);
     if (counts) count_batch(num_batches_tracked);
     throw;
   }
