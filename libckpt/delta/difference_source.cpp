@@ -134,15 +134,16 @@ class SumSource final : public WordSource<ByteSource> {
     }
   }
 
-  /// As the newest difference is cut; the others are most often cut alike.
+  /// As the newest difference is cut; the others are most often cut alike. Other codecs may cut within a word, where
+  /// a file says so: whole words all the same.
   std::uint64_t piece_at(std::uint64_t offset, std::uint64_t most) const {
     const PackedDifferences* packed = links_.back().packed;
     const std::uint64_t chunk = packed == nullptr ? kPiece : packed->chunk_end(offset) - offset;
-    return std::min({most, kPiece, chunk});
+    return std::min({most, kPiece, chunk % width() == 0 ? chunk : kPiece});
   }
 
   void add(const Link& link, std::uint64_t offset, MutableBytes to) const {
-    if (link.packed != nullptr && link.packed->add_to(offset, link.how.width, to)) return;
+    if (link.packed != nullptr && !link.how.bits && link.packed->add_to(offset, link.how.width, to)) return;
     for_pieces(*link.difference, offset, to, [&](MutableBytes piece, Bytes difference) {
       if (!link.how.bits) return add_words(difference, link.how.width, piece);
       for (std::size_t i = 0; i < piece.size(); ++i) piece[i] ^= difference[i];

@@ -261,15 +261,17 @@ void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
   }
 }
 
-/// The chunk of `payload` can be cut as its codec cuts it.
+/// Whoever adds differences takes each chunk, and what a run leaves of the last one, as whole words.
 void check_words(const Payload& payload) {
   if (payload.codec != NativeCodec::delta) return;
-  if (!is_word_width(payload.shuffle) || payload.chunks.chunk % payload.shuffle != 0) {
-    throw_corrupt("chunks of " + std::to_string(payload.chunks.chunk) + " bytes hold no words of " +
-                  std::to_string(payload.shuffle));
-  }
+  const std::uint64_t run = payload.chunks.run, chunk = payload.chunks.chunk;
+  const std::uint32_t width = payload.shuffle;
+  if (is_word_width(width) && chunk % width == 0 && run % width == 0) return;
+  throw_corrupt("chunks of " + std::to_string(chunk) + " bytes in runs of " + std::to_string(run) +
+                " hold no whole words of " + std::to_string(width));
 }
 
+/// The chunk of `payload` can be cut as its codec cuts it.
 void check_floats(const Payload& payload) {
   if (payload.codec != NativeCodec::fast || payload.chunks.chunk % float_width(payload.floats) == 0) return;
   throw_corrupt("chunks of " + std::to_string(payload.chunks.chunk) + " bytes hold no whole floats");
@@ -292,9 +294,9 @@ void parse_chunks(ByteCursor in, NativeIndex& index) {
     payload.chunks.run = in.take<std::uint64_t>();
     payload.chunks.chunk = in.take<std::uint32_t>();
     auto count = in.take<std::uint32_t>();
+    check_words(payload);
     check_chunks(payload, count);
     check_floats(payload);
-    check_words(payload);
     ByteCursor sizes(in.take_bytes(std::uint64_t{count} * 4), "a chunk table");
     std::uint64_t total = 0;
     payload.chunks.stored.resize(count);

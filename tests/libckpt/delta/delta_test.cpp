@@ -7,8 +7,11 @@
 #include <random>
 
 #include "libckpt/analyze/digest.h"
+#include "libckpt/delta/difference_source.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/tensor_codec.h"
+#include "libckpt/io/packed_differences.h"
+#include "libckpt/io/word_planes.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/transform/views.h"
@@ -226,6 +229,54 @@ TEST(Delta, ExclusiveOrsOfOlderVersionsAreReadAndChained) {
   EXPECT_EQ(digest_of(ckpt::apply_delta(only_f32(0), first)), digest_of(only_f32(1)));
   const Checkpoint second = saved(dir, ckpt::make_delta(only_f32(1), only_f32(2)), "2.ckpt");
   EXPECT_EQ(digest_of(ckpt::apply_deltas(only_f32(0), {first, second})), digest_of(only_f32(2)));
+}
+
+/// Differences in chunks of `chunk` bytes, which are added at once only where one of them holds all.
+class InChunks final : public ckpt::ByteSource, public ckpt::detail::PackedDifferences {
+ public:
+  InChunks(core::ByteVector bytes, std::uint64_t chunk) : bytes_(std::move(bytes)), chunk_(chunk) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  void require_unchanged() const override {}
+  void read(std::uint64_t offset, core::MutableBytes out) const override {
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  }
+  bool add_to(std::uint64_t offset, std::uint32_t width, core::MutableBytes words) const override {
+    if (offset + words.size() > chunk_end(offset)) return false;
+    ckpt::add_words(core::Bytes(bytes_).subspan(offset, words.size()), width, words);
+    return true;
+  }
+  std::uint64_t chunk_end(std::uint64_t offset) const override { return (offset / chunk_ + 1) * chunk_; }
+
+ private:
+  core::ByteVector bytes_;
+  std::uint64_t chunk_;
+};
+
+core::ByteVector counted(std::size_t count, std::size_t factor) {
+  core::ByteVector bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * factor);
+  return bytes;
+}
+
+// A file may say so, whoever wrote it.
+TEST(Delta, ChunksThatEndWithinAWordAreAddedWordByWord) {
+  const core::ByteVector base = counted(48, 77), difference = counted(48, 151);
+  core::ByteVector wanted = base;
+  ckpt::add_words(difference, 4, wanted);
+  for (std::uint64_t chunk : {1, 3, 6, 7, 8, 10, 100}) {
+    const ckpt::SourcePtr sum = ckpt::detail::sum_source(
+        ckpt::memory_source(base), std::make_shared<InChunks>(difference, chunk), {.width = 4}, "");
+    EXPECT_EQ(ckpt::read_all(*sum), wanted) << chunk;
+  }
+}
+
+TEST(Delta, AnExclusiveOrIsNeverAddedAsNumbers) {
+  const core::ByteVector base = counted(48, 77), difference = counted(48, 151);
+  core::ByteVector wanted = base;
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] ^= difference[i];
+  const ckpt::SourcePtr sum = ckpt::detail::sum_source(
+      ckpt::memory_source(base), std::make_shared<InChunks>(difference, 16), {.width = 4, .bits = true}, "");
+  EXPECT_EQ(ckpt::read_all(*sum), wanted);
 }
 
 TEST(Delta, EveryFlippedBitOfADifferenceIsFound) {

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "libckpt/delta/delta.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/tensor_codec.h"
@@ -148,6 +149,28 @@ TEST_F(NativePacking, FastFloatsOfAnotherTypeOrHalfAFloatAreCorrupt) {
     core::store_le<std::uint32_t>(&index[kChunk], 6001);
   });
   EXPECT_THAT(test::error_of([&] { open(path()); }), testing::HasSubstr("chunks of 6001 bytes hold no whole floats"));
+}
+
+TEST_F(NativePacking, DifferencesInPartsOfWordsAreCorrupt) {
+  const auto at = [](unsigned step) { return test::checkpoint({{"w", test::tensor(DType::f32, {3000}, step)}}); };
+  constexpr std::size_t kWidth = 16 + 2 * 32 + 16 + 41;  // behind two ranges, with the heads of both sections
+  constexpr std::size_t kRun = kWidth + 7 + 16, kChunk = kRun + 8;  // behind one payload
+  const auto error_with = [&](const auto& change) {
+    save(make_delta(at(1), at(2)), path(), {.codec = Codec::zstd});
+    test::edit_index(path(), [&](core::ByteVector& index) {
+      ASSERT_EQ(index[kWidth], std::byte{4});
+      ASSERT_EQ(core::load_le<std::uint64_t>(&index[kRun]), 12'000U);
+      change(index);
+    });
+    return test::error_of([&] { open_delta(path()); });
+  };
+  EXPECT_EQ(error_with([](core::ByteVector&) {}), "");
+  EXPECT_THAT(error_with([](core::ByteVector& index) { index[kWidth] = std::byte{3}; }),
+              testing::HasSubstr("chunks of 12000 bytes in runs of 12000 hold no whole words of 3"));
+  EXPECT_THAT(error_with([](core::ByteVector& index) { core::store_le<std::uint32_t>(&index[kChunk], 12'001); }),
+              testing::HasSubstr("chunks of 12001 bytes in runs of 12000 hold no whole words of 4"));
+  EXPECT_THAT(error_with([](core::ByteVector& index) { core::store_le<std::uint64_t>(&index[kRun], 6); }),
+              testing::HasSubstr("chunks of 12000 bytes in runs of 6 hold no whole words of 4"));
 }
 
 TEST_F(NativePacking, ReindexReadsFastFloats) {
