@@ -43,7 +43,6 @@ void take_kernel(IndexParams& p) {
   });
 }
 
-/// In order, on one thread: with repeated indices the last one wins, and sums have one order.
 template <class T>
 T sum_of(const T& a, const T& b) {
   return static_cast<T>(a + b);
@@ -52,6 +51,7 @@ ComplexHalf sum_of(const ComplexHalf& a, const ComplexHalf& b) {
   return halved(widened(a) + widened(b));
 }
 
+/// In order, on one thread: with repeated indices the last one wins, and sums have one order.
 template <class T, bool kAdd>
 void put_kernel(IndexParams& p) {
   if (!indices_ok(p)) return;
