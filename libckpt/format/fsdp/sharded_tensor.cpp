@@ -94,19 +94,17 @@ void cut(Box& box, std::int64_t dim, const MeshPlace& place) {
   box.sizes[at] = std::min(each, whole - begin);
 }
 
-/// Its piece: the whole, cut by each dimension of the mesh in turn.
-Box box_of_dtensor(const Value& spec, const core::Shape& shape) {
-  const std::vector<MeshPlace> mesh = places_in_mesh(attribute(spec, "mesh"));
+/// Along which dimension of the tensor each dimension of the mesh cuts; none for copies.
+std::vector<std::optional<std::int64_t>> cuts_of(const Value& spec, std::size_t dims) {
   const Value& placements = attribute(spec, "placements");
-  if (!placements.is_sequence() || placements.as_list().size() != mesh.size()) {
+  if (!placements.is_sequence() || placements.as_list().size() != dims) {
     corrupt("a DTensor has not one placement for each dimension of its mesh");
   }
-  Box box{shape, shape};
-  std::fill(box.offsets.begin(), box.offsets.end(), 0);
-  for (std::size_t i = 0; i < mesh.size(); ++i) {
-    const Value& placement = placements.as_list()[i];
+  std::vector<std::optional<std::int64_t>> out;
+  for (const Value& placement : placements.as_list()) {
     const std::string symbol = placement.is(Kind::object) ? placement.as_object().symbol : "";
     const std::string kind = symbol.substr(symbol.rfind('.') + 1);
+    out.emplace_back();
     if (kind == "Replicate") continue;
     if (kind != "Shard") {
       throw core::Error(core::ErrorCode::unsupported,
@@ -116,7 +114,38 @@ Box box_of_dtensor(const Value& spec, const core::Shape& shape) {
     }
     const Value& dim = attribute(placement, "dim");
     if (!dim.is(Kind::integer)) corrupt("a DTensor is cut along a dimension that is no number");
-    cut(box, dim.as_integer(), mesh[i]);
+    out.back() = dim.as_integer();
+  }
+  return out;
+}
+
+/// The dimensions of the mesh that cut, one after the other: by number, unless the tensor says another order.
+std::vector<std::int64_t> order_of(const std::vector<std::optional<std::int64_t>>& cuts, const Value& spec) {
+  std::vector<std::int64_t> by_number;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    if (cuts[i]) by_number.push_back(static_cast<std::int64_t>(i));
+  }
+  const Value* order = find_attribute(spec, "shard_order");  // releases before 2.10 have none
+  if (order == nullptr || !order->is_sequence()) return by_number;
+  std::vector<std::int64_t> said;
+  for (const Value& entry : order->as_list()) {  // (dimension of the tensor, dimensions of the mesh)
+    const Value& pair = entry.is(Kind::object) ? entry.as_object().args : entry;
+    if (!pair.is(Kind::tuple) || pair.as_list().size() != 2) corrupt("a DTensor has no list of its cuts");
+    for (const std::int64_t dim : numbers_of(pair.as_list()[1])) said.push_back(dim);
+  }
+  if (!std::ranges::is_permutation(said, by_number)) corrupt("a DTensor's order of cuts is not that of its placements");
+  return said;
+}
+
+/// Its piece: the whole, cut by each dimension of the mesh in turn.
+Box box_of_dtensor(const Value& spec, const core::Shape& shape) {
+  const std::vector<MeshPlace> mesh = places_in_mesh(attribute(spec, "mesh"));
+  const std::vector<std::optional<std::int64_t>> cuts = cuts_of(spec, mesh.size());
+  Box box{shape, shape};
+  std::fill(box.offsets.begin(), box.offsets.end(), 0);
+  for (const std::int64_t dim : order_of(cuts, spec)) {
+    const auto i = static_cast<std::size_t>(dim);
+    cut(box, *cuts[i], mesh[i]);
   }
   return box;
 }

@@ -173,17 +173,27 @@ TEST_F(Fsdp, FlatParametersAreRefused) {
   EXPECT_THAT(refusal(ErrorCode::unsupported), HasSubstr("'block._flat_param' is a flat parameter of FSDP"));
 }
 
-/// Rank 1 or 0 of two with its rows of a vector, in the form that PyTorch had before 2.9: the mesh keeps a tensor.
-Value dtensor(std::int64_t size, const std::string& placement, const std::vector<float>& local, std::int64_t rank) {
-  const std::string module = "torch.distributed.tensor.";
-  Value mesh = instance("torch.distributed.device_mesh.DeviceMesh", dict({{"mesh", test::tensor({0, 1})},
-                                                                          {"_flatten_mesh_list", numbers({0, 1})},
-                                                                          {"_coordinate_on_dim", numbers({rank})}}));
-  Value cut = instance(module + "placement_types." + placement, dict({{"dim", Value::integer(0)}}));
-  Value spec = instance(module + "_dtensor_spec.DTensorSpec",
-                        dict({{"mesh", std::move(mesh)}, {"placements", Value::tuple({std::move(cut)})}}));
+/// In the form that PyTorch had before 2.9: the mesh keeps a tensor.
+Value mesh_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& at, std::int64_t ranks) {
+  std::vector<std::int64_t> all;
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    all.push_back(i);
+    values.push_back(static_cast<float>(i));
+  }
+  ckpt::Entry mesh = test::float_entry(values);
+  mesh.shape = shape;
+  return instance("torch.distributed.device_mesh.DeviceMesh",
+                  dict({{"mesh", Value::tensor(std::make_shared<ckpt::Entry>(std::move(mesh)))},
+                        {"_flatten_mesh_list", numbers(all)},
+                        {"_coordinate_on_dim", numbers(at)}}));
+}
+
+const std::string kTensorModule = "torch.distributed.tensor.";
+
+Value dtensor_of(std::int64_t size, Value spec, const std::vector<float>& local) {
   ckpt::Object type, dtype, call;
-  type.symbol = module + "DTensor";
+  type.symbol = kTensorModule + "DTensor";
   dtype.symbol = "torch.float32";
   call.symbol = "torch._tensor._rebuild_from_type_v2";
   call.form = ckpt::Object::Form::call;
@@ -192,6 +202,35 @@ Value dtensor(std::int64_t size, const std::string& placement, const std::vector
        Value::tuple({Value::object(type), Value::object(dtype), Value::tuple({Value::integer(size)})}),
        Value::tuple({Value(), dict({{"_local_tensor", test::tensor(local)}, {"_spec", std::move(spec)}})})});
   return Value::object(std::move(call));
+}
+
+Value placement_of(const std::string& placement) {
+  return instance(kTensorModule + "placement_types." + placement, dict({{"dim", Value::integer(0)}}));
+}
+
+/// Rank 1 or 0 of two with its rows of a vector.
+Value dtensor(std::int64_t size, const std::string& placement, const std::vector<float>& local, std::int64_t rank) {
+  return dtensor_of(
+      size,
+      instance(kTensorModule + "_dtensor_spec.DTensorSpec",
+               dict({{"mesh", mesh_of({2}, {rank}, 2)}, {"placements", Value::tuple({placement_of(placement)})}})),
+      local);
+}
+
+/// A vector of four, cut by both dimensions of a mesh of 2 x 2 in an order that the tensor says.
+Value cut_twice(const std::vector<std::int64_t>& order, float local, std::int64_t rank) {
+  ckpt::Object entry;
+  entry.symbol = kTensorModule + "_dtensor_spec.ShardOrderEntry";
+  entry.form = ckpt::Object::Form::instance;
+  Value::List dims;
+  for (std::int64_t dim : order) dims.push_back(Value::integer(dim));
+  entry.args = Value::tuple({Value::integer(0), Value::tuple(std::move(dims))});
+  return dtensor_of(4,
+                    instance(kTensorModule + "_dtensor_spec.DTensorSpec",
+                             dict({{"mesh", mesh_of({2, 2}, {rank / 2, rank % 2}, 4)},
+                                   {"placements", Value::tuple({placement_of("Shard"), placement_of("Shard")})},
+                                   {"shard_order", Value::tuple({Value::object(std::move(entry))})}})),
+                    {local});
 }
 
 /// The same of DTensors.
@@ -236,6 +275,21 @@ TEST_F(FsdpOfDTensors, AreRefusedWhereTheyDoNotFit) {
   fs::rename(path(1), path(0));
   fs::rename(path(2), path(1));
   EXPECT_THAT(refusal(), HasSubstr("its name says rank 0 of 2, and what it holds is of rank 1 of 2"));
+}
+
+TEST_F(FsdpOfDTensors, AreCutInTheOrderThatTheySay) {
+  auto write_all = [&](const std::vector<std::int64_t>& order) {
+    for (int rank = 0; rank < 4; ++rank) write_part(rank, cut_twice(order, static_cast<float>(rank), rank), 7);
+  };
+  write_all({0, 1});
+  EXPECT_THAT(values(ckpt::open(dir_.path()), "w"), ElementsAre(0, 1, 2, 3));
+  write_all({1, 0});
+  EXPECT_THAT(values(ckpt::open(dir_.path()), "w"), ElementsAre(0, 2, 1, 3));
+  const std::vector<std::vector<std::int64_t>> wrong = {{0}, {}, {0, 0}, {0, 1, 1}, {0, 2}, {1, 0, 2}};
+  for (const std::vector<std::int64_t>& order : wrong) {
+    write_all(order);
+    EXPECT_THAT(refusal(), HasSubstr("a DTensor's order of cuts is not that of its placements"));
+  }
 }
 
 TEST_F(Fsdp, SeveralModelsInAFolderAreNamed) {
