@@ -1,5 +1,6 @@
 #include "libcore/dist/comm_hooks.h"
 
+#include "libcore/autograd/grad_mode.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/sparse_sum.h"
 
@@ -40,6 +41,15 @@ CommHook compress_for(DType dtype, CommHook hook) {
 }
 
 }  // namespace
+
+void GradBucket::set_buffer(Tensor buffer) {
+  const NoGradGuard no_grad;
+  for (Tensor& gradient : gradients_) {
+    const std::int64_t at = gradient.storage_offset() - buffer_.storage_offset();
+    gradient = buffer.as_strided(gradient.sizes(), gradient.strides(), buffer.storage_offset() + at);
+  }
+  buffer_ = std::move(buffer);
+}
 
 CommHook allreduce_hook(Group group) {
   return [group = std::move(group)](GradBucket& bucket) { return mean_of(bucket.buffer(), or_default(group)); };

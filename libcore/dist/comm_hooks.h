@@ -31,8 +31,9 @@ class GradBucket {
   bool is_last() const { return index_ + 1 == count_; }
   /// All gradients, one behind the other in one dimension.
   const Tensor& buffer() const { return buffer_; }
-  void set_buffer(Tensor buffer) { buffer_ = std::move(buffer); }
-  /// Views of the buffer that the bucket began with.
+  /// One of as many elements, of any type; the gradients are views of it then.
+  void set_buffer(Tensor buffer);
+  /// Views of the buffer.
   const std::vector<Tensor>& gradients() const { return gradients_; }
   const std::vector<Tensor>& parameters() const { return parameters_; }
 

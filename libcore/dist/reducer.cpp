@@ -465,13 +465,13 @@ void Reducer::join_backward() {
     start_bucket(i);
     works.push_back(buckets_[i].work);
   }
-  for (const Work& work : works) work.wait();
-  for (Bucket& bucket : buckets_) take_from_hook(bucket);
-  if (options_.find_unused) {
+  if (options_.find_unused) {  // before hooks go on: the other ranks ask for it when all buckets have begun
     used_here_.assign(params_.size(), false);
     start_used_map();
-    used_work_.wait();
   }
+  for (const Work& work : works) work.wait();
+  for (Bucket& bucket : buckets_) take_from_hook(bucket);
+  if (options_.find_unused) used_work_.wait();
   if (!may_rebuild() || !rebuilt_.empty()) return;
   for (std::size_t i = 0; i < params_.size(); ++i) push_rebuilt(i);
 }

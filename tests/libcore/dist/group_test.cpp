@@ -18,6 +18,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
+#include "tests/libcore/dist/hook_roles.h"
 #include "tests/libcore/dist/ranks.h"
 #include "tests/support/message_of.h"
 #include "tests/support/sha256.h"
@@ -238,6 +239,9 @@ int run_rank(const std::string& role) {
       if (role == "hang") sum_until([] { std::this_thread::sleep_for(seconds(6)), std::exit(0); });
       if (role == "throws") sum_until([] { throw core::Error(core::ErrorCode::value, "bad batch"); });
       if (role == "drift") let_one_rank_drift();
+      if (role == "sparse") test::train_sparse_as_dense();
+      if (role == "power_join") test::join_with_power_sgd();
+      if (role == "power_wrapped") test::wrap_power_sgd();
       if (role == "sums") say_sums();
       if (role == "messages") exchange_messages();
       if (role == "words") say_words();
@@ -384,6 +388,24 @@ TEST_P(Groups, FindARankWhoseParametersDiffer) {
     EXPECT_THAT(told(ending).text, HasSubstr("rank 1 has other values than rank 0 in bias at step 100"));
   }
   for (const test::Ending& ending : run({.role = "drift", .size = 2})) EXPECT_EQ(told(ending).text, "done");
+}
+
+TEST_P(Groups, TrainSparseTablesAsDenseOnes) {
+  for (const test::Ending& ending : run({.role = "sparse", .size = 3})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+TEST_P(Groups, GoOnWithPowerSGDWhereARankHasNoMoreBatches) {
+  for (const test::Ending& ending : run({.role = "power_join", .size = 3})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+TEST_P(Groups, CompressTwiceWithAHookAroundPowerSGD) {
+  for (const test::Ending& ending : run({.role = "power_wrapped", .size = 2})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
 }
 
 /// Where both backends are.
