@@ -101,6 +101,7 @@ TEST_F(RankLayouts, ASlashAtTheEndOfAFoldersNameChangesNothing) {
   ASSERT_EQ(run({"add-prefix", "--prefix", "p.", "a.parts", "-o", "d.parts/"}).code, 0);
   EXPECT_THAT(files("d.parts"), testing::Contains("index.ckpt-parts"));
   expect_refused({"convert", "net.pth", "a.parts/"}, "exists already");
+  expect_refused({"cast", "--to", "f16", "net.pth", "new/b.dcp", "-o", "e.dcp/"}, "is the folder of one checkpoint");
   ASSERT_EQ(run({"convert", "net.pth", "--format", "dcp", "out/"}).code, 0);  // a folder to write into
   expect_same("out/net.dcp");
 }

@@ -298,6 +298,14 @@ std::vector<std::int64_t> samples_for(const Subject& subject, std::int64_t wante
   return {2, 3};  // norms over a batch need two
 }
 
+/// What was carried on may be less than nothing, or more than a number of bytes can be.
+std::uint64_t bytes_of(double memory, const Subject& subject) {
+  constexpr double kMost = 4e18;
+  if (memory <= kMost) return static_cast<std::uint64_t>(std::llround(std::max(0.0, memory)));
+  throw Error(ErrorCode::usage, core::format_count(static_cast<std::uint64_t>(subject.batch().samples)) + " " +
+                                    subject.input() + " at once take more memory than can be counted");
+}
+
 Memory memory_of(const Subject& subject, std::vector<Batch>& tried) {
   const Batch wanted = subject.batch();
   const std::vector<std::int64_t> lengths =
@@ -347,8 +355,8 @@ int run_zoo_activations(Context& context, const ActivationOptions& options) {
   json.begin_object();
   json.key("input").value(subject.input());
   json.key("dtype").value(core::name(subject.dtype()));
-  json.key("kept").value(static_cast<std::uint64_t>(std::llround(memory.kept)));
-  json.key("between").value(static_cast<std::uint64_t>(std::llround(memory.between)));
+  json.key("kept").value(bytes_of(memory.kept, subject));
+  json.key("between").value(bytes_of(memory.between, subject));
   json.key("tried").begin_array();
   for (const Batch& batch : tried) {
     json.begin_object().key("samples").value(batch.samples);

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -169,6 +172,32 @@ TEST(SnapshotMemory, KeepsOneBlockThatTheSystemMayHaveBack) {
   EXPECT_EQ(memory.take(kBytes / 2).nbytes(), kBytes);
   EXPECT_LT(memory.take(kBytes / 2 - 1).nbytes(), kBytes);  // too large for that
   EXPECT_GE(memory.take(kBytes * 2).nbytes(), kBytes * 2);
+}
+
+TEST(SnapshotMemory, IsThereWhenItWasPrepared) {
+  constexpr std::size_t kBytes = 8 << 20;
+  constexpr std::size_t kPage = 4096;
+  const auto pages_there = [](void* block) {
+    std::vector<unsigned char> there(kBytes / kPage);
+    EXPECT_EQ(::mincore(block, kBytes, there.data()), 0);
+    return std::count_if(there.begin(), there.end(), [](unsigned char page) { return (page & 1) != 0; });
+  };
+  ckpt::SnapshotMemory untouched, prepared;
+  prepared.prepare(kBytes);
+  EXPECT_EQ(pages_there(untouched.take(kBytes).data()), 0);
+  EXPECT_EQ(pages_there(prepared.take(kBytes).data()), kBytes / kPage);
+}
+
+TEST(SnapshotMemory, IsCountedWithoutACopy) {
+  const Tensor x = core::ones({3000});
+  const Tensor y = core::ones({5});
+  ckpt::Snapshot counted(ckpt::SnapshotPlace::nowhere), real;
+  for (const Tensor& tensor : {x, y, x.narrow(0, 7, 9)}) {
+    counted.of(tensor.storage());
+    real.of(tensor.storage());
+  }
+  EXPECT_GE(counted.host_bytes(), 3005 * sizeof(float));
+  EXPECT_EQ(counted.host_bytes(), real.host_bytes());
 }
 
 TEST(SnapshotMemory, TheHostIsCopiedInTheSecondHalf) {

@@ -3,6 +3,7 @@
 #include "libckpt/analyze/plan.h"
 
 #include <algorithm>
+#include <csignal>
 
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
@@ -73,6 +74,10 @@ std::string answer_of(const std::vector<std::string>& words) {
   if (result.code == kDone) return result.out;
   std::string text = result.err.starts_with("ckpt: ") ? result.err.substr(6) : result.err;
   while (text.ends_with('\n')) text.pop_back();
+  if (text.empty()) {
+    text = "the program that runs the model for --batch ended with exit code " + std::to_string(result.code) +
+           (result.code == 128 + SIGKILL ? ", as it does where the machine has no memory left for it" : "");
+  }
   throw Error(result.code == kUsage ? ErrorCode::usage
               : result.code == kBad ? ErrorCode::unsupported
                                     : ErrorCode::device,
@@ -88,7 +93,7 @@ std::optional<Activations> activations_of(const Options& options) {
   const std::string model = options.target.empty() ? options.file : options.target;
   Activations out;
   const std::int64_t devices = std::max<std::int64_t>(1, options.devices);
-  out.samples = (options.batch + devices - 1) / devices;
+  out.samples = options.batch / devices + (options.batch % devices != 0 ? 1 : 0);
   std::vector<std::string> words = {find_runtime_program().string(), "zoo", "activations", model};
   auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
   add("--batch", std::to_string(out.samples));
@@ -336,6 +341,7 @@ std::string json_text(const Options& options, const PlannedModel& model, const c
 
 int run(Context& context, const Options& options) {
   const PlannedModel model = planned_model(options, options.file, options.target);
+  ckpt::plan_memory(model.tensors, plan_options(options, model, std::nullopt));  // its errors before a model is run
   const std::optional<Activations> activations = activations_of(options);
   const ckpt::MemoryPlan plan = ckpt::plan_memory(model.tensors, plan_options(options, model, activations));
   const Room room = room_for(options, plan);

@@ -78,7 +78,8 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
     return fs::path(options.output) / with_extension(name, command);
   }
   if (options.files.size() > 1) {
-    throw Error(ErrorCode::usage, "several files need an output folder; create it, or end its name with '/'")
+    throw Error(ErrorCode::usage, whole ? "is the folder of one checkpoint; several files need one of another name"
+                                        : "several files need an output folder; create it, or end its name with '/'")
         .add_context(options.output);
   }
   return whole ? bare : options.output;
