@@ -88,6 +88,50 @@ void require_whole_base(const JsonView& config) {
   }
 }
 
+/// Numbers for modules whose names end as an expression says, in the order of the file.
+template <class Number>
+using EndingNumbers = std::vector<std::pair<std::string, Number>>;
+
+template <class Number, class Read>
+EndingNumbers<Number> ending_numbers(const JsonView& config, std::string_view name, Read read) {
+  EndingNumbers<Number> out;
+  if (!flag(config, name) || !config.at(name).is(JsonView::Kind::object)) return out;
+  for (const auto& [ending, number] : config.at(name).members()) out.emplace_back(ending, read(number, name));
+  return out;
+}
+
+template <class Number>
+Number number_of(const EndingNumbers<Number>& numbers, const std::string& module, Number others) {
+  for (const auto& [ending, number] : numbers) {
+    if (Pattern::parse("re:(.*\\.)?(" + ending + ")").matches(module)) return number;
+  }
+  return others;
+}
+
+std::int64_t rank_in(const JsonView& value, std::string_view name) {
+  if (!value.is_count()) throw Error(ErrorCode::corrupt, core::quote(name) + " is not a whole number");
+  return value.as_integer();
+}
+
+/// Ranks that the configuration says, of which PEFT makes the matrices that it then fills from the file.
+struct StatedRanks {
+  static constexpr std::int64_t kNone = -1;
+  std::int64_t rank = kNone;
+  EndingNumbers<std::int64_t> patterns = {};
+};
+
+struct Settings {
+  LoraConfig config;
+  StatedRanks ranks;
+};
+
+StatedRanks parse_ranks(const JsonView& json) {
+  StatedRanks ranks;
+  if (json.has("r")) ranks.rank = rank_in(json.at("r"), "r");
+  ranks.patterns = ending_numbers<std::int64_t>(json, "rank_pattern", rank_in);
+  return ranks;
+}
+
 LoraConfig parse_config(const JsonView& json) {
   require_supported(json);
   require_whole_base(json);
@@ -98,22 +142,19 @@ LoraConfig parse_config(const JsonView& json) {
   config.rank_stabilized = flag(json, "use_rslora");
   config.directions = flag(json, "use_dora");
   config.fan_in_fan_out = flag(json, "fan_in_fan_out");
-  if (flag(json, "alpha_pattern") && json.at("alpha_pattern").is(JsonView::Kind::object)) {
-    for (const auto& [pattern, alpha] : json.at("alpha_pattern").members()) {
-      config.alpha_patterns.emplace_back(std::string(pattern), number_in(alpha, "alpha_pattern"));
-    }
-  }
+  config.alpha_patterns = ending_numbers<double>(json, "alpha_pattern", number_in);
   return config;
 }
 
-LoraConfig read_config(const fs::path& path) {
+Settings read_settings(const fs::path& path) {
   SourcePtr file = open_file(path);
   return core::with_context(path.string(), [&] {
     if (file->size() > kMaxConfigBytes) {
       throw Error(ErrorCode::corrupt, core::format_size(file->size()) + " is too much for a configuration");
     }
     const core::ByteVector text = read_all(*file);
-    return parse_config(JsonDocument::parse(core::as_text(text)).root());
+    const JsonDocument json = JsonDocument::parse(core::as_text(text));
+    return Settings{parse_config(json.root()), parse_ranks(json.root())};
   });
 }
 
@@ -147,14 +188,14 @@ LoraKey parse_key(std::string_view key) {
   return {module, Part::whole};
 }
 
-double alpha_of(const LoraConfig& config, const std::string& module) {
-  for (const auto& [ending, alpha] : config.alpha_patterns) {
-    if (Pattern::parse("re:(.*\\.)?(" + ending + ")").matches(module)) return alpha;
-  }
-  return config.alpha;
+void require_stated_rank(const LoraTarget& target, const StatedRanks& ranks) {
+  const std::int64_t stated = number_of(ranks.patterns, target.module, ranks.rank);
+  if (stated == StatedRanks::kNone || stated == target.rank) return;
+  throw Error(ErrorCode::corrupt, core::quote(target.module) + " has matrices of rank " + std::to_string(target.rank) +
+                                      " where adapter_config.json says " + std::to_string(stated));
 }
 
-void finish_target(LoraTarget& target, const LoraConfig& config) {
+void finish_target(LoraTarget& target, const LoraConfig& config, const StatedRanks& ranks) {
   if (target.a == nullptr || target.b == nullptr) {
     throw Error(ErrorCode::corrupt, core::quote(target.module) + " has a matrix " +
                                         (target.a == nullptr ? "B without its A" : "A without its B"));
@@ -170,7 +211,9 @@ void finish_target(LoraTarget& target, const LoraConfig& config) {
   }
   target.rank = a[0];
   const auto rank = static_cast<double>(target.rank);
-  target.scale = alpha_of(config, target.module) / (config.rank_stabilized ? std::sqrt(rank) : rank);
+  require_stated_rank(target, ranks);
+  const double alpha = number_of(config.alpha_patterns, target.module, config.alpha);
+  target.scale = alpha / (config.rank_stabilized ? std::sqrt(rank) : rank);
 }
 
 void take(LoraTarget& target, LoraKey::Part part, const EntryPtr& entry) {
@@ -202,7 +245,7 @@ void take_own_weights(LoraAdapter& adapter, const std::map<std::string, std::siz
   adapter.replaced = std::move(whole);
 }
 
-void group_tensors(LoraAdapter& adapter, const Value& root) {
+void group_tensors(LoraAdapter& adapter, const Value& root, const StatedRanks& ranks) {
   std::map<std::string, std::size_t> places;
   for (const NamedEntry& named : list_entries(root)) {
     LoraKey key = parse_key(named.name);
@@ -216,7 +259,7 @@ void group_tensors(LoraAdapter& adapter, const Value& root) {
     take(adapter.targets[place->second], key.part, named.entry);
   }
   take_own_weights(adapter, places);
-  for (LoraTarget& target : adapter.targets) finish_target(target, adapter.config);
+  for (LoraTarget& target : adapter.targets) finish_target(target, adapter.config, ranks);
   if (adapter.targets.empty()) throw Error(ErrorCode::corrupt, "holds no matrices of LoRA (lora_A, lora_B)");
 }
 
@@ -232,9 +275,11 @@ LoraAdapter open_lora(const fs::path& folder, const OpenOptions& options) {
   if (!fs::exists(config, error)) {
     throw Error(ErrorCode::io, folder.string() + " is no PEFT adapter: it has no adapter_config.json");
   }
-  adapter.config = read_config(config);
+  const Settings settings = read_settings(config);
+  adapter.config = settings.config;
   const Checkpoint file = open(folder, options);
-  core::with_context(folder.string(), [&] { group_tensors(adapter, *choose_state_dict(file.root, "").value); });
+  core::with_context(folder.string(),
+                     [&] { group_tensors(adapter, *choose_state_dict(file.root, "").value, settings.ranks); });
   return adapter;
 }
 

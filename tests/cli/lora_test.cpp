@@ -137,6 +137,31 @@ TEST_F(LoraCommand, RefusesHalfAPair) {
   expect_refused(dir_, {"lora", "info", "adapter"}, 3, "'fc'", "a matrix A without its B");
 }
 
+TEST_F(LoraCommand, RefusesMatricesOfTwoRanks) {
+  write_checkpoint(dir_.path() / "adapter/adapter_model.safetensors",
+                   dict({{"base_model.model.fc.lora_A.weight", matrix(2, {1, 2, 3, 0, 0, 0})},
+                         {"base_model.model.fc.lora_B.weight", matrix(2, {1, 0, 2, 10, 0, 20})}}));
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"lora", "info", "adapter"}, {"lora", "merge", "base.safetensors", "adapter"}}) {
+    expect_refused(dir_, line, 3, "'fc'", "has matrices A [2, 3] and B [2, 3], which do not share a rank");
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() / "base.merged.safetensors"));
+}
+
+TEST_F(LoraCommand, HoldsTheMatricesToTheRankThatTheConfigurationSays) {
+  const std::filesystem::path config = dir_.path() / "adapter/adapter_config.json";
+  write_file(config, R"({"peft_type": "LORA", "lora_alpha": 4, "r": 16})");
+  expect_refused(dir_, {"lora", "merge", "base.safetensors", "adapter"}, 3, "'fc'",
+                 "has matrices of rank 2 where adapter_config.json says 16");
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() / "base.merged.safetensors"));
+  write_file(config, R"({"peft_type": "LORA", "lora_alpha": 4, "r": 16, "rank_pattern": {"other": 3, "fc": 2}})");
+  EXPECT_EQ(run({"lora", "merge", "base.safetensors", "adapter"}).code, 0);
+  write_file(config, R"({"peft_type": "LORA", "r": 2, "rank_pattern": {"f.": 3}})");
+  expect_refused(dir_, {"lora", "info", "adapter"}, 3, "'fc'", "of rank 2 where adapter_config.json says 3");
+  write_file(config, R"({"peft_type": "LORA", "r": 2.5})");
+  expect_refused(dir_, {"lora", "info", "adapter"}, 3, "adapter_config.json", "'r' is not a whole number");
+}
+
 TEST_F(LoraCommand, ExtractsWhatATunedModelHasLearnt) {
   ASSERT_EQ(run({"lora", "merge", "base.safetensors", "adapter", "-o", "tuned.safetensors"}).code, 0);
   const Outcome outcome =
