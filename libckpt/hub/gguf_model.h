@@ -17,6 +17,9 @@
 
 namespace ckpt {
 
+/// What config.json in `folder` names under "architectures", as "T5ForConditionalGeneration"; "" where it names none or
+/// several. Errors: Error(corrupt) for a config.json that is none.
+std::string hub_class(const std::filesystem::path& folder, bool allow_symlinks = false);
 /// What llama.cpp calls the model of a folder ("llama"), by "architectures" of its config.json; "" for a folder without
 /// config.json and for models that are not known here. Errors: Error(corrupt) for a config.json that is none.
 std::string gguf_architecture(const std::filesystem::path& folder, bool allow_symlinks = false);
@@ -35,6 +38,9 @@ struct GgufModelReport {
   std::vector<std::string> left_out = {};  ///< tensors that llama.cpp has no place for
   std::vector<std::string> notes = {};     ///< what could not be taken over, one sentence each
 };
+
+/// Bytes that the name of a tensor may have in a GGUF file.
+std::size_t longest_gguf_name();
 
 /// Tensors of llama.cpp that are f32 in every file, whatever the others are.
 bool is_gguf_float(const std::string& name, const Entry& entry);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 
+#include "libckpt/format/gguf/gguf_header.h"
 #include "libckpt/format/gguf/gguf_metadata.h"
 #include "libckpt/hub/changed_tensors.h"
 #include "libckpt/hub/gguf_model.h"
@@ -36,12 +37,26 @@ detail::Links links_for(bool allow_symlinks) {
   return allow_symlinks ? detail::Links::anywhere : detail::Links::inside;
 }
 
-const GgufArchitecture* architecture_of(const ConfigFields& config) {
+/// The one class that "architectures" names, "" for none or several.
+std::string class_of(const ConfigFields& config) {
   std::optional<JsonView> classes = detail::member(config.root(), "architectures");
-  if (!classes || !classes->is(JsonView::Kind::array)) return nullptr;
+  if (!classes || !classes->is(JsonView::Kind::array)) return "";
   const std::vector<JsonView> items = classes->items();
   const bool named = items.size() == 1 && items[0].is(JsonView::Kind::text);
-  return named ? detail::find_gguf_class(items[0].as_text()) : nullptr;
+  return named ? std::string(items[0].as_text()) : "";
+}
+
+const GgufArchitecture* architecture_of(const ConfigFields& config) {
+  return detail::find_gguf_class(class_of(config));
+}
+
+/// Each once: "llama, qwen2, ...".
+std::string architecture_names() {
+  std::vector<std::string> names;
+  for (const GgufArchitecture& known : detail::gguf_architectures()) {
+    if (std::ranges::find(names, known.name) == names.end()) names.emplace_back(known.name);
+  }
+  return core::join(names, ", ");
 }
 
 bool matches_any(std::string_view globs, const std::string& name) {
@@ -324,7 +339,10 @@ class Converter {
         files_(detail::read_tokenizer_files(folder, links_for(options.allow_symlinks))) {
     const GgufArchitecture* found = files_.config ? architecture_of(*files_.config) : nullptr;
     if (found == nullptr) {
-      throw Error(ErrorCode::unsupported, "config.json names no model that llama.cpp and this library know");
+      const std::string name = files_.config ? class_of(*files_.config) : "";
+      throw Error(ErrorCode::unsupported,
+                  "config.json names " + (name.empty() ? "no one model" : core::quote(name)) +
+                      ", and only models of these architectures become files of llama.cpp: " + architecture_names());
     }
     architecture_ = found;
     report_.architecture = found->name;
@@ -525,11 +543,15 @@ class Converter {
 
 }  // namespace
 
-std::string gguf_architecture(const fs::path& folder, bool allow_symlinks) {
+std::string hub_class(const fs::path& folder, bool allow_symlinks) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) return "";
   std::optional<ConfigFields> config = ConfigFields::read(folder, "config.json", links_for(allow_symlinks));
-  const GgufArchitecture* found = config ? architecture_of(*config) : nullptr;
+  return config ? class_of(*config) : "";
+}
+
+std::string gguf_architecture(const fs::path& folder, bool allow_symlinks) {
+  const GgufArchitecture* found = detail::find_gguf_class(hub_class(folder, allow_symlinks));
   return found == nullptr ? "" : std::string(found->name);
 }
 
@@ -542,6 +564,10 @@ std::string gguf_architecture(const Checkpoint& checkpoint) {
     return found == nullptr ? "" : std::string(found->name);
   }
   return "";
+}
+
+std::size_t longest_gguf_name() {
+  return detail::kGgufMaxName;
 }
 
 bool is_gguf_float(const std::string& name, const Entry& entry) {

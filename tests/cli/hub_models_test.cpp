@@ -86,15 +86,47 @@ TEST_F(HubModels, TakeTheTypeOfTheirMatricesFromTheLine) {
   EXPECT_EQ(run({"convert", "small.gguf", "back/", "--dequantize"}).code, 0);
 }
 
+TEST_F(HubModels, ThatAreOnlyQuantizedSayThatTheyKeepTheirNames) {
+  for (const char* source : {"gpt", "gpt/model.safetensors"}) {
+    const Outcome made = run({"quantize", source, "--to", "Q8_0", "-o", "q.gguf", "-f"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_THAT(made.err, HasSubstr("of this gpt2 model keep their names, by which llama.cpp does not know them"));
+    EXPECT_THAT(made.err, HasSubstr("ckpt convert gpt OUT.gguf --dtype Q8_0"));
+  }
+  ASSERT_EQ(run({"convert", "gpt", "gpt/whole.gguf"}).code, 0);
+  EXPECT_EQ(run({"quantize", "gpt/whole.gguf", "--to", "Q8_0", "-o", "q.gguf", "-f"}).err, "");
+  write_file(dir_.path() / "gpt/config.json", "{\"architectures\": ");
+  EXPECT_EQ(run({"quantize", "gpt/model.safetensors", "--to", "Q8_0", "-o", "q.gguf", "-f"}).code, 0);
+}
+
 TEST_F(HubModels, KeepTheirNamesWhereNobodyKnowsThem) {
   write_file(dir_.path() / "gpt/config.json", R"({"architectures": ["NewForCausalLM"]})");
   const Outcome made = run({"convert", "gpt", "gpt.gguf"});
   EXPECT_EQ(made.code, 0) << made.err;
-  EXPECT_THAT(made.err, HasSubstr("config.json names no model that is known here"));
+  EXPECT_THAT(made.err, HasSubstr("config.json names 'NewForCausalLM', which has no names of llama.cpp here"));
   EXPECT_THAT(run({"ls", "gpt.gguf"}).out, HasSubstr("h.0.attn.c_attn.weight"));
   const Outcome back = run({"convert", "gpt.gguf", "back/"});
   EXPECT_EQ(back.code, 3);
   EXPECT_THAT(back.err, HasSubstr("general.architecture"));
+}
+
+TEST_F(HubModels, ThatNobodyKnowsAreRefusedWhereTheirNamesAreTooLong) {
+  const std::string name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+  std::filesystem::create_directory(dir_.path() / "t5");
+  write_file(dir_.path() / "t5/config.json", R"({"architectures": ["T5ForConditionalGeneration"]})");
+  write_checkpoint(dir_.path() / "t5/model.safetensors", dict({{name, matrix(4, 4)}}));
+  expect_refused(dir_, {"convert", "t5", "t5.gguf"}, 3, "names 'T5ForConditionalGeneration'",
+                 "'" + name + "' has 68 bytes where at most 63 are allowed");
+  EXPECT_FALSE(exists("t5.gguf"));
+}
+
+TEST_F(HubModels, OfAnArchitectureThatHasNoRulesStayFilesOfLlamaCpp) {
+  ASSERT_EQ(run({"convert", "gpt", "gpt.gguf"}).code, 0);
+  ASSERT_EQ(run({"meta", "gpt.gguf", "--set", "general.architecture=mamba", "-o", "other.gguf"}).code, 0);
+  expect_refused(dir_, {"convert", "other.gguf", "back/"}, 3, "other.gguf",
+                 "models of the architecture 'mamba' have no rules here");
+  EXPECT_FALSE(exists("back"));
+  EXPECT_EQ(run({"ls", "other.gguf"}).code, 0);
 }
 
 TEST_F(HubModels, AreNotWrittenOverWhatIsThere) {

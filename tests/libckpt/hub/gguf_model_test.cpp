@@ -242,6 +242,12 @@ TEST_F(GgufModel, UnknownModelsAreNone) {
   EXPECT_EQ(ckpt::gguf_architecture(dir_.path()), "llama");
   write_config("LlamaForCausalLM", "SomethingElse");
   EXPECT_EQ(ckpt::gguf_architecture(dir_.path()), "");
+  EXPECT_EQ(ckpt::hub_class(dir_.path()), "SomethingElse");
+  EXPECT_THAT(fault(tensors()), HasSubstr("config.json names 'SomethingElse', and only models of these architectures "
+                                          "become files of llama.cpp: llama, "));
+  write_config("[\"LlamaForCausalLM\"]", "[\"LlamaForCausalLM\", \"Qwen2ForCausalLM\"]");
+  EXPECT_EQ(ckpt::hub_class(dir_.path()), "");
+  EXPECT_THAT(fault(tensors()), HasSubstr("config.json names no one model"));
   std::filesystem::remove(dir_.path() / "config.json");
   EXPECT_EQ(ckpt::gguf_architecture(dir_.path()), "");
   EXPECT_THAT(message_of([] { ckpt::from_gguf_model(checkpoint(state_dict({"a"}))); }),

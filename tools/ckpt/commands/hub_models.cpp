@@ -87,15 +87,27 @@ Edit describe(ckpt::Checkpoint model, const ckpt::GgufModelReport& report, std::
   return edit;
 }
 
-/// Tensors under the names they have.
-Edit take_unknown(const ckpt::Checkpoint& checkpoint) {
+/// "config.json names 'T5ForConditionalGeneration', which has no names of llama.cpp here".
+std::string unknown_text(const std::string& hub_class) {
+  if (hub_class.empty()) return "config.json names no one model under 'architectures'";
+  return "config.json names " + core::quote(hub_class) + ", which has no names of llama.cpp here";
+}
+
+/// Tensors under the names they have. Errors: Error(unsupported) for names that GGUF has no room for.
+Edit take_unknown(const ckpt::Checkpoint& checkpoint, const std::string& hub_class) {
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(checkpoint.root)) {
+    if (named.name.size() <= ckpt::longest_gguf_name()) continue;
+    throw Error(ErrorCode::unsupported, unknown_text(hub_class) +
+                                            ", and its own are too long for GGUF: " + core::quote(named.name) +
+                                            " has " + std::to_string(named.name.size()) + " bytes where at most " +
+                                            std::to_string(ckpt::longest_gguf_name()) + " are allowed");
+  }
   Edit edit;
   edit.checkpoint = checkpoint;
   const std::size_t tensors = ckpt::list_entries(checkpoint.root).size();
   edit.summary = count_of(tensors, "tensor") + " from " + checkpoint.format;
-  edit.warnings.emplace_back(
-      "config.json names no model that is known here, so the tensors keep their names: llama.cpp will not load the "
-      "file");
+  edit.warnings.push_back(unknown_text(hub_class) +
+                          ", so the tensors keep their names: llama.cpp will not load the file");
   edit.json = [tensors](ckpt::JsonWriter& json) { json.key("tensors").value(static_cast<std::uint64_t>(tensors)); };
   return edit;
 }
@@ -140,7 +152,9 @@ Edit take_hub_model(const ckpt::Checkpoint& checkpoint, const fs::path& folder, 
     const ckpt::QuantizationConfig config = ckpt::quantization_config(folder, options.allow_symlinks);
     weights = ckpt::dequantize(checkpoint, config, nullptr, options.threads);
   }
-  if (ckpt::gguf_architecture(folder, options.allow_symlinks).empty()) return take_unknown(weights);
+  if (ckpt::gguf_architecture(folder, options.allow_symlinks).empty()) {
+    return take_unknown(weights, ckpt::hub_class(folder, options.allow_symlinks));
+  }
   ckpt::GgufModelOptions to{.allow_symlinks = options.allow_symlinks, .dequantized = types.dequantize};
   if (!types.dtype.empty() && !is_blocks(types.dtype)) to.dtype = core::try_parse_dtype(types.dtype);
   ckpt::GgufModelReport report;

@@ -2,6 +2,8 @@
 
 #include "libckpt/transform/quantize.h"
 
+#include "libckpt/analyze/pasteable.h"
+#include "libckpt/hub/gguf_model.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/edit/edit.h"
@@ -48,6 +50,29 @@ Edit describe(ckpt::Checkpoint checkpoint, const ckpt::QuantizeReport& report, c
   return edit;
 }
 
+/// What config.json beside the weights is the model of, as llama.cpp calls it; "" where nothing says it.
+std::string architecture_beside(const std::filesystem::path& folder, bool allow_symlinks) {
+  try {
+    return ckpt::gguf_architecture(folder, allow_symlinks);
+  } catch (const core::Error&) {
+    return "";  // a damaged config.json stands in nobody's way here
+  }
+}
+
+/// Names of transformers in a GGUF file are a surprise to those who want to run it.
+void warn_of_names(Edit& edit, const ckpt::Checkpoint& checkpoint, const Options& options) {
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(checkpoint.path, ignored);
+  std::filesystem::path folder = is_folder ? checkpoint.path : checkpoint.path.parent_path();
+  if (folder.empty()) folder = ".";
+  const std::string architecture = architecture_beside(folder, options.allow_symlinks);
+  if (checkpoint.format == "gguf" || architecture.empty()) return;
+  edit.warnings.push_back(
+      "the tensors of this " + architecture +
+      " model keep their names, by which llama.cpp does not know them; what it loads: ckpt convert " +
+      ckpt::shell_file(folder.string()) + " OUT.gguf --dtype " + options.quantize.to);
+}
+
 int run(Context& context, const Options& options) {
   ckpt::QuantizeOptions quantize = options.quantize;
   // Found out here, a mistake in the command line costs no reading.
@@ -58,7 +83,9 @@ int run(Context& context, const Options& options) {
                      quantize.threads = options.threads;
                      ckpt::QuantizeReport report;
                      ckpt::Checkpoint out = ckpt::quantize(checkpoint, quantize, &report);
-                     return describe(std::move(out), report, quantize.to);
+                     Edit edit = describe(std::move(out), report, quantize.to);
+                     if (edit.nothing.empty()) warn_of_names(edit, checkpoint, options);
+                     return edit;
                    });
 }
 
