@@ -146,6 +146,12 @@ FolderConfig folder_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   return core::with_context(folder.string(), [&] {
     if (!std::filesystem::exists(file)) {
+      if (std::filesystem::exists(folder / "adapter_config.json")) {
+        throw Error(ErrorCode::unsupported,
+                    "the folder holds an adapter, not a model: merge it into the weights of its base (ckpt lora merge "
+                    "BASE ADAPTER -o merged/model.safetensors), and copy the base's config.json and files of the "
+                    "tokenizer beside them");
+      }
       throw Error(ErrorCode::unsupported, "the folder has no config.json, which says what model its weights are of");
     }
     return config_in(Config::read(file));

@@ -135,6 +135,14 @@ TEST_P(PackedCheckpoint, ThatIsDamagedIsRefusedAtEachByte) {
   EXPECT_EQ(run({"ls", "more.pth"}).code, 3);
 }
 
+TEST_P(PackedCheckpoint, HasItsPlainValuesChangedInAnotherFileAlone) {
+  write_checkpoint(dir_.path() / "run.pth", dict({{"epoch", ckpt::Value::integer(3)}, {"model", state_dict({"a"})}}));
+  const std::string file = packed("run.pth");
+  expect_refused(dir_, {"set", "-q", file, "epoch=4", "--in-place"}, 3, file, "are only read");
+  ASSERT_EQ(run({"set", "-q", file, "epoch=4", "-o", "out.pth"}).code, 0);
+  EXPECT_THAT(run({"ls", "--values", "out.pth"}).out, HasSubstr("4"));
+}
+
 TEST_P(PackedCheckpoint, SeveralPackedFilesInOneAreOneFile) {
   write_model(dir_, "net.pth", {"a", "b"});
   shell("head -c 300 net.pth | " + GetParam().program + " -q > two.pth; tail -c +301 net.pth | " + GetParam().program +

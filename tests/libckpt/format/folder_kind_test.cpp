@@ -88,7 +88,9 @@ TEST_F(FolderKind, ZeroThreeIsJoinedByDeepSpeedItself) {
 TEST_F(FolderKind, ASavedModelOfTensorFlowIsNamed) {
   write("saved_model.pb");
   write("variables/variables.index");
-  EXPECT_THAT(sentence(), HasSubstr("this is a TensorFlow SavedModel"));
+  EXPECT_THAT(
+      sentence(),
+      HasSubstr("this is a TensorFlow SavedModel, which is not read; TensorFlow itself can save its variables"));
 }
 
 TEST_F(FolderKind, ACheckpointOfTensorFlowIsNamed) {
@@ -105,7 +107,7 @@ TEST_F(FolderKind, OrbaxAndCoreMlAreNamed) {
   write("net.mlpackage/Data/com.apple.CoreML/model.mlmodel");
   auto said = [&](const char* folder) { return test::message_of([&] { ckpt::resolve_folder(dir_.path() / folder); }); };
   EXPECT_THAT(said("orbax"), HasSubstr("pathlib.Path(" + in("orbax") + ").absolute()"));
-  EXPECT_THAT(said("net.mlpackage"), HasSubstr("Core ML package"));
+  EXPECT_THAT(said("net.mlpackage"), HasSubstr("Core ML package, which is not read; save the weights of the model"));
 }
 
 TEST_F(FolderKind, TheCacheOfAModelHubLeadsToItsSnapshot) {

@@ -47,12 +47,14 @@ TEST(Sniff, OtherContainers) {
 
 TEST(Sniff, ModelsOfOtherFrameworksAndTheWayOut) {
   EXPECT_THAT(said_of(std::string("\x1c\0\0\0TFL3", 8)), HasSubstr("python -m tf2onnx.convert --tflite"));
-  EXPECT_THAT(said_of(std::string("\x1c\0\0\0ET12", 8)), HasSubstr("ExecuTorch program"));
+  EXPECT_THAT(said_of(std::string("\x1c\0\0\0ET12", 8)),
+              HasSubstr("ExecuTorch program, which is not read; save the state_dict of the module"));
   EXPECT_THAT(said_of(std::string(40, '\1') + "\x57\xfb\x80\x8b\x24\x75\x47\xdb"),
               HasSubstr("tf.train.load_checkpoint"));
   ckpt::Input model = input_of("\x08\x04\x12");
   model.path = "net.mlmodel";
-  EXPECT_THAT(ckpt::describe_foreign(model), HasSubstr("Core ML"));
+  EXPECT_THAT(ckpt::describe_foreign(model),
+              HasSubstr("Core ML model, which is not read; save the weights of the model"));
   ckpt::Input values = input_of("\x01\x02");
   values.path = "variables.data-00000-of-00001";
   EXPECT_THAT(ckpt::describe_foreign(values), HasSubstr("tf.train.load_checkpoint"));
