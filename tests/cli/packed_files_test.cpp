@@ -135,6 +135,22 @@ TEST_P(PackedCheckpoint, ThatIsDamagedIsRefusedAtEachByte) {
   EXPECT_EQ(run({"ls", "more.pth"}).code, 3);
 }
 
+TEST_P(PackedCheckpoint, AroundADamagedFileSaysWhatIsSaidOfThatFile) {
+  write_model(dir_, "net.pth", {"a", "b", "c", "d", "e", "f", "g", "h"});
+  for (const std::string name : {"net.pth", "net.safetensors", "net.npz", "net.gguf", "net.ckpt", "net.h5"}) {
+    run({"convert", "-q", "net.pth", name});
+    const std::string whole = read_file(dir_.path() / name), cut = "cut-" + name;
+    write_file(dir_.path() / cut, whole.substr(0, whole.size() * 2 / 3));
+    const Outcome plain = run({"ls", cut});
+    ASSERT_EQ(plain.code, 3) << name << plain.err;
+    const Outcome outcome = run({"ls", packed(cut)});
+    EXPECT_EQ(outcome.code, 3) << name;
+    const std::string heading = "ckpt: " + cut;
+    ASSERT_TRUE(plain.err.starts_with(heading + ": ")) << plain.err;
+    EXPECT_EQ(outcome.err, heading + GetParam().extension + plain.err.substr(heading.size()));
+  }
+}
+
 TEST_P(PackedCheckpoint, HasItsPlainValuesChangedInAnotherFileAlone) {
   write_checkpoint(dir_.path() / "run.pth", dict({{"epoch", ckpt::Value::integer(3)}, {"model", state_dict({"a"})}}));
   const std::string file = packed("run.pth");
