@@ -134,28 +134,28 @@ CORE_INLINE void store_up_to(T* to, const V& v, std::int64_t count) {
 
 /// Indices for __builtin_shuffle(a, b, ...) that take every other group of `kGroup` elements of a, b: the even ones
 /// (kOdd = 0) or the odd ones (1), a's and b's in turn.
-template <class T, int kGroup, int kOdd>
-CORE_INLINE VectorBits<T> every_other() {
-  VectorBits<T> index{};
-  for (int i = 0; i < kWidth<T>; ++i) {
+template <class T, int kCount, int kGroup, int kOdd>
+CORE_INLINE BitsOf<Vector<T, kCount>> every_other() {
+  BitsOf<Vector<T, kCount>> index{};
+  for (int i = 0; i < kCount; ++i) {
     const int group = i / kGroup, from_b = group % 2;
-    index[i] = (group - from_b + kOdd) * kGroup + i % kGroup + from_b * kWidth<T>;
+    index[i] = (group - from_b + kOdd) * kGroup + i % kGroup + from_b * kCount;
   }
   return index;
 }
 
-/// Turns a square of kWidth rows of kWidth elements.
-template <class T, int kGroup = 1>
-CORE_INLINE void transpose(Vector<T> (&rows)[kWidth<T>]) {
-  if constexpr (kGroup < kWidth<T>) {
-    const VectorBits<T> even = every_other<T, kGroup, 0>(), odd = every_other<T, kGroup, 1>();
-    for (int i = 0; i < kWidth<T>; ++i) {
+/// Turns a square of kCount rows of kCount elements.
+template <class T, int kCount = kWidth<T>, int kGroup = 1>
+CORE_INLINE void transpose(Vector<T, kCount> (&rows)[kCount]) {
+  if constexpr (kGroup < kCount) {
+    const auto even = every_other<T, kCount, kGroup, 0>(), odd = every_other<T, kCount, kGroup, 1>();
+    for (int i = 0; i < kCount; ++i) {
       if ((i & kGroup) != 0) continue;
-      const Vector<T> a = rows[i], b = rows[i + kGroup];
+      const Vector<T, kCount> a = rows[i], b = rows[i + kGroup];
       rows[i] = __builtin_shuffle(a, b, even);
       rows[i + kGroup] = __builtin_shuffle(a, b, odd);
     }
-    transpose<T, kGroup * 2>(rows);
+    transpose<T, kCount, kGroup * 2>(rows);
   }
 }
 

@@ -38,29 +38,6 @@ CORE_INLINE LaneBits<T> backwards() {
   for (int i = 0; i < kRowLanes<T>; ++i) index[i] = kRowLanes<T> - 1 - i;
   return index;
 }
-template <class T, int kGroup, int kOdd>
-CORE_INLINE LaneBits<T> other_groups() {
-  LaneBits<T> index{};
-  for (int i = 0; i < kRowLanes<T>; ++i) {
-    const int group = i / kGroup, from_b = group % 2;
-    index[i] = (group - from_b + kOdd) * kGroup + i % kGroup + from_b * kRowLanes<T>;
-  }
-  return index;
-}
-template <class T, int kGroup = 1>
-CORE_INLINE void turn_square(Lanes<T>* rows) {
-  if constexpr (kGroup < kRowLanes<T>) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kRowLanes<T>; ++i) {
-      if ((i & kGroup) != 0) continue;
-      const Lanes<T> a = rows[i], b = rows[i + kGroup];
-      rows[i] = __builtin_shuffle(a, b, other_groups<T, kGroup, 0>());
-      rows[i + kGroup] = __builtin_shuffle(a, b, other_groups<T, kGroup, 1>());
-    }
-    turn_square<T, kGroup * 2>(rows);
-  }
-}
-
 template <class T>
 struct Complex {
   Lanes<T> re, im;
@@ -144,8 +121,8 @@ void first_pass(const PowerRow<T>& row, const Parts<T>& to) {
       Lanes<T> re[kCount], im[kCount];
 #pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) re[i] = x[square + i].re, im[i] = x[square + i].im;
-      turn_square<T>(re);
-      turn_square<T>(im);
+      transpose<T, kCount>(re);
+      transpose<T, kCount>(im);
 #pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) {
         store(to.re + (part + i) * 8 + square, re[i]);
