@@ -29,8 +29,8 @@ struct DeltaFacts {
   Hash128 target;              ///< digest of the one that comes out
   std::uint64_t tensors = 0;   ///< of the target
   std::uint64_t compared = 0;  ///< of those, kept as the difference to the base
-  std::string
-      marks;  ///< a letter a tensor of list_entries(): s difference, d exclusive or, t as an earlier one, w whole
+  /// A letter a tensor of list_entries(): s difference, d exclusive or, t tied to an earlier one, w whole.
+  std::string marks;
 };
 
 /// Errors: those of reading, with the key as context; Error(refused) when one of both is a delta itself.

@@ -2,8 +2,8 @@
 // Words most of whose bytes are zero or few different ones, such as the differences of two checkpoints, packed so that
 // they are unpacked several times as fast as by zstd: byte planes, each left out, stored, in Huffman's codes, or as a
 // mask of the bytes that are not zero and those, both in codes. The form is in FORMAT_NATIVE.md ("The codec delta").
-// Thread safety: pure functions. Errors: Error(corrupt) for bytes that were not packed so; the
-// packed bytes have a checksum. Use: ByteVector packed = pack_words(bytes, 2); unpack_words(packed, 2, out);
+// Thread safety: pure functions. Errors: Error(corrupt) for bytes that were not packed so; the packed bytes have a
+// checksum. Use: ByteVector packed = pack_words(bytes, 2); unpack_words(packed, 2, out);
 
 #include <cstdint>
 

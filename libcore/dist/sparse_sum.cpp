@@ -25,8 +25,8 @@ class SparseSum {
     const Tensor once = coalesce(tensor.detach());
     indices_ = sparse_indices(once).cpu().contiguous();
     values_ = sparse_values(once).cpu().contiguous();
-    row_ = values_.nbytes() / std::max<std::int64_t>(1, values_.size(0));
-    if (values_.size(0) == 0) row_ = bytes_of_a_row();
+    row_ = bit_width(values_.dtype()) / 8;
+    for (std::int64_t d = 1; d < values_.dim(); ++d) row_ *= values_.size(d);
   }
 
   void exchange(Engine& engine, const Call& call) {
@@ -55,11 +55,6 @@ class SparseSum {
 
  private:
   static std::int64_t width_of_index() { return static_cast<std::int64_t>(sizeof(std::int64_t)); }
-  std::int64_t bytes_of_a_row() const {
-    std::int64_t bytes = bit_width(values_.dtype()) / 8;
-    for (std::int64_t d = 1; d < values_.dim(); ++d) bytes *= values_.size(d);
-    return bytes;
-  }
 
   /// Ranks have different numbers of places: all send as many bytes as the longest list has.
   void gather(Engine& engine, const Call& call, const void* own, std::int64_t bytes, std::int64_t most,
