@@ -26,12 +26,6 @@ ProbsOrLogits with_probs(const Tensor& probs, const Options& options) {
   return {.probs = probs, .validate_args = options.validate_args};
 }
 
-/// Without what it says of checks: PyTorch's one-hot distribution makes its inner one without.
-ProbsOrLogits without_options(ProbsOrLogits given) {
-  given.validate_args.reset();
-  return given;
-}
-
 Tensor nan_of(const Shape& sizes, const Tensor& like) {
   return full(sizes, std::numeric_limits<double>::quiet_NaN(), {.dtype = like.dtype(), .device = like.device()});
 }
@@ -116,7 +110,7 @@ OneHotCategorical::OneHotCategorical(const Tensor& probs, const Options& options
     : OneHotCategorical(with_probs(probs, options)) {}
 
 OneHotCategorical::OneHotCategorical(const ProbsOrLogits& given)
-    : DistributionOf(Shape(), Shape(), given.validate_args), categorical_(without_options(given)) {
+    : DistributionOf(Shape(), Shape(), given.validate_args), categorical_(given.with_default_checks()) {
   set_shapes(categorical_.param_shape(), 1);
   validate();
 }

@@ -12,6 +12,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/number_limits.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/type_promotion.h"
 
@@ -48,6 +49,11 @@ std::string formatted(const Tensor& x) {
   const Scalar value = x.detach().item();
   if (value.is_bool()) return value.to_bool() ? "True" : "False";
   return value.is_float() ? python_float(value.to_double()) : std::to_string(value.to_int());
+}
+
+std::string Constraint::kind() const {
+  const std::string text = str();
+  return text.substr(0, text.find('('));
 }
 
 std::ostream& operator<<(std::ostream& out, const Constraint& constraint) {
@@ -120,6 +126,9 @@ std::function<Tensor(const Tensor&)> if_symmetric(Tensor (*check)(const Tensor&)
 Tensor is_lower_triangular(const Tensor& x) {
   return all_of_matrix(eq(tril(x), x));
 }
+Tensor is_lower_cholesky(const Tensor& x) {
+  return is_lower_triangular(x) & (x.diagonal(0, -2, -1) > 0).all(-1);
+}
 
 void check_dim(const Tensor& x, std::int64_t dim) {
   if (dim >= -x.dim() && dim < x.dim()) return;
@@ -128,8 +137,8 @@ void check_dim(const Tensor& x, std::int64_t dim) {
 }
 
 /// What several have in common.
-Constraint combined(const std::vector<Constraint>& each, const char* name) {
-  Constraint result{{}, called(name)};
+Constraint combined(const std::vector<Constraint>& each, const char* name, std::int64_t dim) {
+  Constraint result{.check = {}, .str = called(name), .parts = each, .dim = dim};
   for (const Constraint& one : each) {
     result.is_discrete = result.is_discrete || one.is_discrete;
     result.event_dim = std::max(result.event_dim, one.event_dim);
@@ -174,25 +183,33 @@ Constraint nonnegative() {
 }
 
 Constraint greater_than(const Argument& lower) {
-  return {[lower](const Tensor& x) { return above(x, lower); }, with_bound("GreaterThan", "lower_bound", lower)};
+  return {.check = [lower](const Tensor& x) { return above(x, lower); },
+          .str = with_bound("GreaterThan", "lower_bound", lower),
+          .bounds = {lower}};
 }
 Constraint greater_than_eq(const Argument& lower) {
-  return {[lower](const Tensor& x) { return at_least(x, lower); }, with_bound("GreaterThanEq", "lower_bound", lower)};
+  return {.check = [lower](const Tensor& x) { return at_least(x, lower); },
+          .str = with_bound("GreaterThanEq", "lower_bound", lower),
+          .bounds = {lower}};
 }
 Constraint less_than(const Argument& upper) {
-  return {[upper](const Tensor& x) { return below(x, upper); }, with_bound("LessThan", "upper_bound", upper)};
+  return {.check = [upper](const Tensor& x) { return below(x, upper); },
+          .str = with_bound("LessThan", "upper_bound", upper),
+          .bounds = {upper}};
 }
 
 Constraint unit_interval() {
   return interval(0.0, 1.0);
 }
 Constraint interval(const Argument& lower, const Argument& upper) {
-  return {[=](const Tensor& x) { return at_least(x, lower) & at_most(x, upper); },
-          with_bounds("Interval", lower, upper)};
+  return {.check = [=](const Tensor& x) { return at_least(x, lower) & at_most(x, upper); },
+          .str = with_bounds("Interval", lower, upper),
+          .bounds = {lower, upper}};
 }
 Constraint half_open_interval(const Argument& lower, const Argument& upper) {
-  return {[=](const Tensor& x) { return at_least(x, lower) & below(x, upper); },
-          with_bounds("HalfOpenInterval", lower, upper)};
+  return {.check = [=](const Tensor& x) { return at_least(x, lower) & below(x, upper); },
+          .str = with_bounds("HalfOpenInterval", lower, upper),
+          .bounds = {lower, upper}};
 }
 
 Constraint simplex() {
@@ -200,12 +217,24 @@ Constraint simplex() {
           1};
 }
 
+Constraint multinomial(const Argument& most) {
+  return {[most](const Tensor& x) { return (x >= 0).all(-1) & at_most(x.sum(-1), most); }, called("Multinomial"), true,
+          1};
+}
+
 Constraint lower_triangular() {
   return {is_lower_triangular, called("LowerTriangular"), false, 2};
 }
 Constraint lower_cholesky() {
-  return {[](const Tensor& x) { return is_lower_triangular(x) & (x.diagonal(0, -2, -1) > 0).all(-1); },
-          called("LowerCholesky"), false, 2};
+  return {is_lower_cholesky, called("LowerCholesky"), false, 2};
+}
+Constraint corr_cholesky() {
+  const auto check = [](const Tensor& x) {
+    const double room = finfo(x.dtype()).eps * static_cast<double>(x.size(-1)) * 10;
+    const Tensor lengths = x.detach().norm(2, -1);
+    return is_lower_cholesky(x) & ((lengths - 1.0).abs() <= room).all(-1);
+  };
+  return {check, called("CorrCholesky"), false, 2};
 }
 Constraint square() {
   return {is_square, called("Square"), false, 2};
@@ -232,11 +261,20 @@ Constraint independent(const Constraint& base, std::int64_t count) {
     return count == 0 ? fits : fits.flatten(-count).all(-1);
   };
   const auto str = [base, count] { return "IndependentConstraint(" + base.str() + ", " + std::to_string(count) + ")"; };
-  return {check, str, base.is_discrete, base.event_dim + count};
+  return {check, str, base.is_discrete, base.event_dim + count, {}, {base}, count};
+}
+
+Constraint mixture_same_family(const Constraint& base) {
+  const auto check = [base](const Tensor& x) {
+    const Tensor fits = base.check(x.unsqueeze(-1 - base.event_dim));
+    return fits.flatten(x.dim() - base.event_dim).all(-1);
+  };
+  const auto str = [base] { return "MixtureSameFamilyConstraint(" + base.str() + ")"; };
+  return {check, str, base.is_discrete, base.event_dim, {}, {base}};
 }
 
 Constraint stack(const std::vector<Constraint>& each, std::int64_t dim) {
-  Constraint result = combined(each, "Stack");
+  Constraint result = combined(each, "Stack", dim);
   if (dim + result.event_dim < 0) ++result.event_dim;
   result.check = [each, dim](const Tensor& x) {
     check_dim(x, dim);
@@ -249,7 +287,8 @@ Constraint stack(const std::vector<Constraint>& each, std::int64_t dim) {
 }
 
 Constraint cat(const std::vector<Constraint>& each, std::int64_t dim, const std::vector<std::int64_t>& lengths) {
-  Constraint result = combined(each, "Cat");
+  Constraint result = combined(each, "Cat", dim);
+  result.lengths = lengths;
   result.check = [each, dim, lengths](const Tensor& x) {
     check_dim(x, dim);
     std::vector<Tensor> fits;

@@ -51,6 +51,15 @@ struct Constraint {
   std::function<std::string()> str;            ///< "GreaterThan(lower_bound=0.0)"
   bool is_discrete = false;
   std::int64_t event_dim = 0;  ///< how many of the last dimensions one value has
+
+  // What it is made of, for biject_to() and transform_to().
+  std::vector<Argument> bounds = {};       ///< the lower and the upper one, or the one there is
+  std::vector<Constraint> parts = {};      ///< of independent, mixture_same_family, stack and cat
+  std::int64_t dim = 0;                    ///< of stack and cat; of independent how many more an event has
+  std::vector<std::int64_t> lengths = {};  ///< of cat
+
+  /// As PyTorch's class without its underscore: "GreaterThan".
+  std::string kind() const;
 };
 std::ostream& operator<<(std::ostream& out, const Constraint& constraint);
 
@@ -73,14 +82,20 @@ Constraint unit_interval();
 Constraint interval(const Argument& lower, const Argument& upper);
 Constraint half_open_interval(const Argument& lower, const Argument& upper);
 Constraint simplex();
+/// Numbers that are not negative and sum to `most` at most.
+Constraint multinomial(const Argument& most);
 Constraint lower_triangular();
 Constraint lower_cholesky();
+/// The same with rows of length 1.
+Constraint corr_cholesky();
 Constraint square();
 Constraint symmetric();
 Constraint positive_semidefinite();
 Constraint positive_definite();
 /// An event has `count` more of the last dimensions. Error(value) "Expected value.dim() >= 2 but got 1".
 Constraint independent(const Constraint& base, std::int64_t count);
+/// As MixtureSameFamilyConstraint: of values without the components' dimension, which `base` has in front of an event.
+Constraint mixture_same_family(const Constraint& base);
 /// One for each slice along a dimension.
 Constraint stack(const std::vector<Constraint>& each, std::int64_t dim = 0);
 /// One for each part of `lengths` along a dimension.

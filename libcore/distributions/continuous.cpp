@@ -16,6 +16,9 @@ namespace {
 Tensor empty_of(const Shape& sizes, const Tensor& like) {
   return empty(sizes, {.dtype = like.dtype(), .device = like.device()});
 }
+Tensor full_of(const Shape& sizes, double value, const Tensor& like) {
+  return full(sizes, value, {.dtype = like.dtype(), .device = like.device()});
+}
 
 }  // namespace
 
@@ -80,6 +83,14 @@ Tensor Normal::entropy() const {
   return scale().log() + (0.5 + 0.5 * std::log(2 * std::numbers::pi));
 }
 
+std::vector<Tensor> Normal::natural_params() const {
+  return {loc() / scale().pow(2), scale().pow(2).reciprocal() * -0.5};
+}
+
+Tensor Normal::log_normalizer(const std::vector<Tensor>& params) const {
+  return params[0].pow(2) * -0.25 / params[1] + (-std::numbers::pi / params[1]).log() * 0.5;
+}
+
 Laplace::Laplace(const Argument& loc, const Argument& scale, const Options& options)
     : DistributionOf(loc, scale, options) {
   validate();
@@ -122,6 +133,48 @@ Tensor Laplace::icdf(const Tensor& probability) const {
 
 Tensor Laplace::entropy() const {
   return (scale() * 2).log() + 1;
+}
+
+Cauchy::Cauchy(const Argument& loc, const Argument& scale, const Options& options)
+    : DistributionOf(loc, scale, options) {
+  validate();
+}
+
+Cauchy Cauchy::expand(const Shape& batch_shape) const {
+  Cauchy result(*this);
+  result.repeat_to(batch_shape);
+  return result;
+}
+
+Tensor Cauchy::mean() const {
+  return full_of(batch_shape(), std::numeric_limits<double>::quiet_NaN(), loc());
+}
+Tensor Cauchy::variance() const {
+  return full_of(batch_shape(), std::numeric_limits<double>::infinity(), loc());
+}
+
+Tensor Cauchy::rsample(const Shape& sample_shape) const {
+  const Tensor draw = empty_of(extended_shape(sample_shape), loc());
+  cauchy_(draw);
+  return loc() + draw * scale();
+}
+
+Tensor Cauchy::log_prob(const Tensor& value) const {
+  check_sample(value);
+  return -std::log(std::numbers::pi) - scale().log() - ((value - loc()) / scale()).pow(2).log1p();
+}
+
+Tensor Cauchy::cdf(const Tensor& value) const {
+  check_sample(value);
+  return atan((value - loc()) / scale()) / std::numbers::pi + 0.5;
+}
+
+Tensor Cauchy::icdf(const Tensor& probability) const {
+  return tan((probability - 0.5) * std::numbers::pi) * scale() + loc();
+}
+
+Tensor Cauchy::entropy() const {
+  return scale().log() + std::log(4 * std::numbers::pi);
 }
 
 Uniform::Uniform(const Argument& low, const Argument& high, const Options& options)
@@ -232,6 +285,13 @@ Tensor Exponential::icdf(const Tensor& probability) const {
 
 Tensor Exponential::entropy() const {
   return 1 - rate_.log();
+}
+
+std::vector<Tensor> Exponential::natural_params() const {
+  return {-rate_};
+}
+Tensor Exponential::log_normalizer(const std::vector<Tensor>& params) const {
+  return -(-params[0]).log();
 }
 
 }  // namespace core::distributions

@@ -1,12 +1,13 @@
 #pragma once
-// Normal, Uniform, Exponential, Laplace, as torch.distributions. Thread safety: plain values.
+// Normal, Uniform, Exponential, Laplace, Cauchy, as torch.distributions. Thread safety: plain values.
 // Use: core::distributions::Normal normal(core::zeros({3}), 2.0); core::Tensor z = normal.rsample({5});
 
 #include "libcore/distributions/distribution.h"
+#include "libcore/distributions/exponential_family.h"
 
 namespace core::distributions {
 
-/// What Normal and Laplace share: a place and a width.
+/// What Normal, Laplace and Cauchy share: a place and a width.
 class LocationScale : public Distribution {
  public:
   const Tensor& loc() const { return loc_; }
@@ -26,7 +27,7 @@ class LocationScale : public Distribution {
   Tensor loc_, scale_;
 };
 
-class Normal : public DistributionOf<Normal, LocationScale> {
+class Normal : public DistributionOf<Normal, LocationScale>, public ExponentialFamily {
  public:
   /// scale: the standard deviation.
   Normal(const Argument& loc, const Argument& scale, const Options& options = {});
@@ -39,6 +40,9 @@ class Normal : public DistributionOf<Normal, LocationScale> {
   Tensor cdf(const Tensor& value) const override;
   Tensor icdf(const Tensor& probability) const override;
   Tensor entropy() const override;
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
+  double mean_carrier_measure() const override { return 0; }
 };
 
 class Laplace : public DistributionOf<Laplace, LocationScale> {
@@ -47,6 +51,21 @@ class Laplace : public DistributionOf<Laplace, LocationScale> {
   Laplace expand(const Shape& batch_shape) const;
   Tensor variance() const override;
   Tensor stddev() const override;
+  Tensor rsample(const Shape& sample_shape = {}) const override;
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor entropy() const override;
+};
+
+/// Without a mean (NaN) and with an infinite variance.
+class Cauchy : public DistributionOf<Cauchy, LocationScale> {
+ public:
+  /// scale: half of the width at half of the height.
+  Cauchy(const Argument& loc, const Argument& scale, const Options& options = {});
+  Cauchy expand(const Shape& batch_shape) const;
+  Tensor mean() const override;
+  Tensor variance() const override;
   Tensor rsample(const Shape& sample_shape = {}) const override;
   Tensor log_prob(const Tensor& value) const override;
   Tensor cdf(const Tensor& value) const override;
@@ -80,7 +99,7 @@ class Uniform : public DistributionOf<Uniform> {
   Tensor low_, high_;
 };
 
-class Exponential : public DistributionOf<Exponential> {
+class Exponential : public DistributionOf<Exponential>, public ExponentialFamily {
  public:
   /// rate: 1 / scale.
   explicit Exponential(const Argument& rate, const Options& options = {});
@@ -98,6 +117,9 @@ class Exponential : public DistributionOf<Exponential> {
   Tensor entropy() const override;
   Constraint support() const override { return constraints::nonnegative(); }
   std::vector<Parameter> parameters() const override;
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
+  double mean_carrier_measure() const override { return 0; }
 
  private:
   Tensor rate_;

@@ -26,13 +26,6 @@ Tensor clamp_by_zero(const Tensor& x) {
   return (x.clamp(0) + x - x.clamp({}, 0)) / 2;
 }
 
-ProbsOrLogits broadcast_with(const Argument& count, const ProbsOrLogits& given) {
-  given.check();
-  const Tensor each = broadcast_all({count, given.has_probs() ? *given.probs : *given.logits})[1];
-  if (given.has_probs()) return {.probs = each, .validate_args = given.validate_args};
-  return {.logits = each, .validate_args = given.validate_args};
-}
-
 }  // namespace
 
 BinaryDistribution::BinaryDistribution(const Argument& probs, const Options& options)
@@ -103,6 +96,13 @@ Tensor Bernoulli::log_prob(const Tensor& value) const {
 
 Tensor Bernoulli::entropy() const {
   return cross_entropy_of(logits(), probs());
+}
+
+std::vector<Tensor> Bernoulli::natural_params() const {
+  return {logit(probs())};
+}
+Tensor Bernoulli::log_normalizer(const std::vector<Tensor>& params) const {
+  return params[0].exp().log1p();
 }
 
 Binomial::Binomial(const Argument& total_count, const Argument& probs, const Options& options)
@@ -254,6 +254,13 @@ Tensor Poisson::log_prob(const Tensor& value) const {
   check_sample(value);
   const std::vector<Tensor> both = broadcast_all({rate_, value});
   return xlogy(both[1], both[0]) - both[0] - lgamma(both[1] + 1);
+}
+
+std::vector<Tensor> Poisson::natural_params() const {
+  return {rate_.log()};
+}
+Tensor Poisson::log_normalizer(const std::vector<Tensor>& params) const {
+  return params[0].exp();
 }
 
 }  // namespace core::distributions

@@ -3,6 +3,7 @@
 // Use: core::distributions::Bernoulli coin(0.3), other({.logits = x}); core::Tensor heads = coin.sample({10});
 
 #include "libcore/distributions/distribution.h"
+#include "libcore/distributions/exponential_family.h"
 
 namespace core::distributions {
 
@@ -28,7 +29,7 @@ class BinaryDistribution : public Distribution {
   Tensor probs_, logits_;
 };
 
-class Bernoulli : public DistributionOf<Bernoulli, BinaryDistribution> {
+class Bernoulli : public DistributionOf<Bernoulli, BinaryDistribution>, public ExponentialFamily {
  public:
   explicit Bernoulli(const Argument& probs, const Options& options = {});
   explicit Bernoulli(const ProbsOrLogits& given);
@@ -43,6 +44,9 @@ class Bernoulli : public DistributionOf<Bernoulli, BinaryDistribution> {
   Tensor enumerate_support(bool expand = true) const override { return first_numbers(2, expand); }
   bool has_enumerate_support() const override { return true; }
   Constraint support() const override { return constraints::boolean(); }
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
+  double mean_carrier_measure() const override { return 0; }
 };
 
 class Binomial : public DistributionOf<Binomial, BinaryDistribution> {
@@ -87,7 +91,7 @@ class Geometric : public DistributionOf<Geometric, BinaryDistribution> {
   void validate_positive() const;
 };
 
-class Poisson : public DistributionOf<Poisson> {
+class Poisson : public DistributionOf<Poisson>, public ExponentialFamily {
  public:
   explicit Poisson(const Argument& rate, const Options& options = {});
   Poisson expand(const Shape& batch_shape) const;
@@ -99,6 +103,8 @@ class Poisson : public DistributionOf<Poisson> {
   Tensor log_prob(const Tensor& value) const override;
   Constraint support() const override { return constraints::nonnegative_integer(); }
   std::vector<Parameter> parameters() const override;
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
 
  private:
   Tensor rate_;

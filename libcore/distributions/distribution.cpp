@@ -36,6 +36,12 @@ void ProbsOrLogits::check() const {
   if (has_probs() == has_logits()) throw_value("Either `probs` or `logits` must be specified, but not both.");
 }
 
+ProbsOrLogits ProbsOrLogits::with_default_checks() const {
+  ProbsOrLogits result(*this);
+  result.validate_args.reset();
+  return result;
+}
+
 Distribution::Distribution(const Shape& batch_shape, const Shape& event_shape, const std::optional<bool>& validate_args)
     : batch_shape_(batch_shape),
       event_shape_(event_shape),
@@ -94,8 +100,7 @@ std::string Distribution::str() const {
   std::string text;
   for (const Parameter& p : parameters()) {
     if (!p.is_shown) continue;
-    const std::string value = p.value.numel() == 1 ? formatted(p.value) : size_text(p.value.sizes());
-    text += (text.empty() ? "" : ", ") + std::string(p.name) + ": " + value;
+    text += (text.empty() ? "" : ", ") + std::string(p.name) + ": " + shown(p.value);
   }
   return class_name() + "(" + text + ")";
 }
@@ -160,6 +165,10 @@ Shape first_dims(const Shape& sizes, std::size_t count) {
   return Shape(sizes.span().first(count));
 }
 
+std::string shown(const Tensor& parameter) {
+  return parameter.numel() == 1 ? formatted(parameter) : size_text(parameter.sizes());
+}
+
 std::string tuple_text(const Shape& sizes) {
   std::string text = "(";
   for (std::size_t i = 0; i < sizes.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
@@ -168,6 +177,13 @@ std::string tuple_text(const Shape& sizes) {
 
 Tensor sum_rightmost(const Tensor& x, std::int64_t count) {
   return count == 0 ? x : x.flatten(-count).sum(-1);
+}
+
+ProbsOrLogits broadcast_with(const Argument& count, const ProbsOrLogits& given) {
+  given.check();
+  const Tensor each = broadcast_all({count, given.has_probs() ? *given.probs : *given.logits})[1];
+  if (given.has_probs()) return {.probs = each, .validate_args = given.validate_args};
+  return {.logits = each, .validate_args = given.validate_args};
 }
 
 Tensor clamp_probs(const Tensor& probs) {

@@ -31,6 +31,8 @@ struct ProbsOrLogits {
   bool has_logits() const { return logits && !logits->is_none(); }
   /// Error(value) "Either `probs` or `logits` must be specified, but not both."
   void check() const;
+  /// Without validate_args, as PyTorch makes a categorical distribution inside of another one.
+  ProbsOrLogits with_default_checks() const;
 };
 
 class Distribution {
@@ -121,10 +123,14 @@ class DistributionOf : public Base {
 
 Shape joined(const Shape& a, const Shape& b);
 Shape first_dims(const Shape& sizes, std::size_t count);
+/// A parameter as printing shows it: its number, or its sizes.
+std::string shown(const Tensor& parameter);
 /// "(2, 3)", "(2,)".
 std::string tuple_text(const Shape& sizes);
 /// The last `count` dimensions summed.
 Tensor sum_rightmost(const Tensor& x, std::int64_t count);
+/// What is given, of the shape that it and the count have together. Error(value): check().
+ProbsOrLogits broadcast_with(const Argument& count, const ProbsOrLogits& given);
 Tensor clamp_probs(const Tensor& probs);
 Tensor probs_to_logits(const Tensor& probs, bool is_binary = false);
 Tensor logits_to_probs(const Tensor& logits, bool is_binary = false);

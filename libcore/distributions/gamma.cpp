@@ -83,6 +83,13 @@ Tensor Gamma::entropy() const {
   return concentration_ - rate_.log() + lgamma(concentration_) + (1 - concentration_) * digamma(concentration_);
 }
 
+std::vector<Tensor> Gamma::natural_params() const {
+  return {concentration_ - 1, -rate_};
+}
+Tensor Gamma::log_normalizer(const std::vector<Tensor>& params) const {
+  return lgamma(params[0] + 1) + (params[0] + 1) * (-params[1].reciprocal()).log();
+}
+
 Chi2::Chi2(const Argument& df, const Options& options) : DistributionOf(broadcast_all({half(df), 0.5}), options) {
   validate();
 }
@@ -153,6 +160,13 @@ Tensor Dirichlet::entropy() const {
          ((concentration_ - 1.0) * digamma(concentration_)).sum(-1);
 }
 
+std::vector<Tensor> Dirichlet::natural_params() const {
+  return {concentration_};
+}
+Tensor Dirichlet::log_normalizer(const std::vector<Tensor>& params) const {
+  return lgamma(params[0]).sum(-1) - lgamma(params[0].sum(-1));
+}
+
 Beta::Beta(const Argument& concentration1, const Argument& concentration0, const Options& options)
     : Beta(dirichlet_of(concentration1, concentration0, options), options) {}
 
@@ -202,6 +216,13 @@ Tensor Beta::log_prob(const Tensor& value) const {
 
 Tensor Beta::entropy() const {
   return both_.entropy();
+}
+
+std::vector<Tensor> Beta::natural_params() const {
+  return {concentration1(), concentration0()};
+}
+Tensor Beta::log_normalizer(const std::vector<Tensor>& params) const {
+  return lgamma(params[0]) + lgamma(params[1]) - lgamma(params[0] + params[1]);
 }
 
 }  // namespace core::distributions

@@ -5,11 +5,12 @@
 #include <optional>
 
 #include "libcore/distributions/distribution.h"
+#include "libcore/distributions/exponential_family.h"
 #include "libcore/tensor/generator.h"
 
 namespace core::distributions {
 
-class Gamma : public DistributionOf<Gamma> {
+class Gamma : public DistributionOf<Gamma>, public ExponentialFamily {
  public:
   /// rate: 1 / scale.
   Gamma(const Argument& concentration, const Argument& rate, const Options& options = {});
@@ -27,6 +28,9 @@ class Gamma : public DistributionOf<Gamma> {
   Tensor entropy() const override;
   Constraint support() const override { return constraints::nonnegative(); }
   std::vector<Parameter> parameters() const override;
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
+  double mean_carrier_measure() const override { return 0; }
 
  protected:
   /// Without the checks, which the class that derives from it has.
@@ -46,7 +50,7 @@ class Chi2 : public DistributionOf<Chi2, Gamma> {
   std::vector<Parameter> parameters() const override;
 };
 
-class Dirichlet : public DistributionOf<Dirichlet> {
+class Dirichlet : public DistributionOf<Dirichlet>, public ExponentialFamily {
  public:
   /// concentration: (batch_shape, categories).
   explicit Dirichlet(const Tensor& concentration, const Options& options = {});
@@ -61,12 +65,14 @@ class Dirichlet : public DistributionOf<Dirichlet> {
   Tensor entropy() const override;
   Constraint support() const override { return constraints::simplex(); }
   std::vector<Parameter> parameters() const override;
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
 
  private:
   Tensor concentration_;
 };
 
-class Beta : public DistributionOf<Beta> {
+class Beta : public DistributionOf<Beta>, public ExponentialFamily {
  public:
   Beta(const Argument& concentration1, const Argument& concentration0, const Options& options = {});
   Beta expand(const Shape& batch_shape) const;
@@ -81,6 +87,8 @@ class Beta : public DistributionOf<Beta> {
   Tensor entropy() const override;
   Constraint support() const override { return constraints::unit_interval(); }
   std::vector<Parameter> parameters() const override;
+  std::vector<Tensor> natural_params() const override;
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override;
 
  private:
   Beta(const Dirichlet& both, const Options& options);

@@ -1,5 +1,6 @@
 #include "libcore/distributions/kl.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -12,7 +13,10 @@
 #include "libcore/distributions/categorical.h"
 #include "libcore/distributions/continuous.h"
 #include "libcore/distributions/discrete.h"
+#include "libcore/distributions/exponential_family.h"
+#include "libcore/distributions/folded.h"
 #include "libcore/distributions/gamma.h"
+#include "libcore/distributions/kl_table.h"
 #include "libcore/distributions/multivariate_normal.h"
 #include "libcore/distributions/transformed.h"
 #include "libcore/ops/activation.h"
@@ -26,18 +30,10 @@
 namespace core::distributions {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = std::numbers::pi, kEuler = std::numbers::egamma;
 
 [[noreturn]] void throw_not_implemented(const std::string& message) {
   throw Error(ErrorCode::not_implemented, message);
-}
-
-Tensor infinite_if(const Tensor& mask, const Tensor& value) {
-  return where(mask, kInf, value);
-}
-Tensor x_log_x(const Tensor& x) {
-  return xlogy(x, x);
 }
 
 // --- of one kind
@@ -115,6 +111,10 @@ Tensor kl(const MultivariateNormal& p, const MultivariateNormal& q) {
 Tensor kl(const Normal& p, const Normal& q) {
   const Tensor ratio = square(p.scale() / q.scale());
   return (ratio + square((p.loc() - q.loc()) / q.scale()) - 1 - ratio.log()) * 0.5;
+}
+
+Tensor kl(const HalfNormal& p, const HalfNormal& q) {
+  return kl(static_cast<const Normal&>(p.base_dist()), static_cast<const Normal&>(q.base_dist()));
 }
 
 Tensor kl(const OneHotCategorical& p, const OneHotCategorical& q) {
@@ -233,35 +233,41 @@ Tensor kl(const Uniform& p, const Normal& q) {
          (square(width) / 12 + square(middle)) * 0.5 / square(q.scale());
 }
 
-/// What q cannot give.
-Tensor infinite(const Distribution& p, const Distribution&) {
-  return full_like(p.parameters().at(0).value, kInf);
+/// The last `count` dimensions summed, or all where there are fewer, as a slice of sizes in Python does.
+Tensor sum_of_last(const Tensor& x, std::size_t count) {
+  return sum_rightmost(x, std::min(x.dim(), static_cast<std::int64_t>(count)));
+}
+
+/// By the gradient of p's normalizer, for families without a formula.
+Tensor kl_of_families(const Distribution& p, const Distribution& q) {
+  if (typeid(p) != typeid(q)) {
+    throw_not_implemented(
+        "The cross KL-divergence between different exponential families cannot                             be computed "
+        "using Bregman divergences");
+  }
+  const auto& family = dynamic_cast<const ExponentialFamily&>(q);
+  const NormalizerGradient at = normalizer_gradient(dynamic_cast<const ExponentialFamily&>(p));
+  const std::vector<Tensor> params = family.natural_params();
+  Tensor result = family.log_normalizer(params) - at.log_normalizer;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const Tensor term = (params[i] - at.params[i]) * at.gradients[i];
+    result = result - sum_of_last(term, q.event_shape().size());
+  }
+  return result;
 }
 
 // --- the table
 
-struct Entry {
-  detail::KlFits fits;
-  detail::KlFunction function;
-};
-
-template <class P, class Q>
-Entry entry() {
-  return {detail::are<P, Q>, [](const Distribution& p, const Distribution& q) {
-            return kl(static_cast<const P&>(p), static_cast<const Q&>(q));
-          }};
-}
 template <class P, class... Q>
-void add(std::vector<Entry>& table) {
-  (table.push_back(entry<P, Q>()), ...);
-}
-template <class P, class... Q>
-void add_infinite(std::vector<Entry>& table) {
-  (table.push_back({detail::are<P, Q>, infinite}), ...);
+void add(KlTable& table) {
+  (add_pair<P, Q>(table, kl), ...);
 }
 
-std::vector<Entry> built_in() {
-  std::vector<Entry> table;
+KlTable built_in() {
+  KlTable table;
+  add_extreme_values(table);
+  add_low_rank(table);
+  add_unit_interval(table);
   add<Bernoulli, Bernoulli, Poisson>(table);
   add<Beta, Beta, Exponential, Gamma, Normal, Uniform>(table);
   add<Binomial, Binomial>(table);
@@ -272,6 +278,7 @@ std::vector<Entry> built_in() {
   add<Gamma, Gamma, Exponential, Normal>(table);
   add_infinite<Gamma, Beta, Uniform>(table);
   add<Geometric, Geometric>(table);
+  add<HalfNormal, HalfNormal>(table);
   add<Independent, Independent>(table);
   add<Laplace, Laplace, Normal>(table);
   add_infinite<Laplace, Beta, Exponential, Gamma, Uniform>(table);
@@ -283,20 +290,13 @@ std::vector<Entry> built_in() {
   add_infinite<Poisson, Bernoulli, Binomial>(table);
   add<TransformedDistribution, TransformedDistribution>(table);
   add<Uniform, Uniform, Beta, Exponential, Gamma, Normal>(table);
+  table.push_back({detail::are<ExponentialFamily, ExponentialFamily>, kl_of_families});
   return table;
-}
-
-template <class... Kinds>
-bool is_any(const Distribution& d) {
-  return ((dynamic_cast<const Kinds*>(&d) != nullptr) || ...);
-}
-bool is_exponential_family(const Distribution& d) {
-  return is_any<Bernoulli, Beta, Dirichlet, Exponential, Gamma, Normal, Poisson>(d);
 }
 
 struct Registered {
   std::mutex mutex;
-  std::vector<Entry> entries;
+  KlTable entries;
 };
 Registered& registered() {
   static Registered all;
@@ -314,6 +314,10 @@ std::optional<detail::KlFunction> registered_for(const Distribution& p, const Di
 
 }  // namespace
 
+Tensor infinite_kl(const Distribution& p, const Distribution&) {
+  return full_like(p.parameters().at(0).value, std::numeric_limits<double>::infinity());
+}
+
 void detail::register_kl(KlFits fits, KlFunction function) {
   Registered& all = registered();
   const std::scoped_lock lock(all.mutex);
@@ -322,14 +326,9 @@ void detail::register_kl(KlFits fits, KlFunction function) {
 
 Tensor kl_divergence(const Distribution& p, const Distribution& q) {
   if (const auto function = registered_for(p, q)) return (*function)(p, q);
-  static const std::vector<Entry> kBuiltIn = built_in();
-  for (const Entry& entry : kBuiltIn) {
+  static const KlTable kBuiltIn = built_in();
+  for (const KlEntry& entry : kBuiltIn) {
     if (entry.fits(p, q)) return entry.function(p, q);
-  }
-  if (is_exponential_family(p) && is_exponential_family(q)) {
-    throw_not_implemented(
-        "The cross KL-divergence between different exponential families cannot                             be computed "
-        "using Bregman divergences");
   }
   throw_not_implemented("No KL(p || q) is implemented for p type " + p.class_name() + " and q type " + q.class_name());
 }

@@ -19,24 +19,6 @@ namespace {
 
 const double kLogTwoPi = std::log(2 * std::numbers::pi);
 
-struct Named {
-  const char* name;
-  const Tensor* matrix;
-};
-
-/// The one that is given.
-Named one_of(const NormalMatrix& m) {
-  const int count = static_cast<int>(m.covariance_matrix.defined()) + static_cast<int>(m.precision_matrix.defined()) +
-                    static_cast<int>(m.scale_tril.defined());
-  if (count != 1) {
-    throw Error(ErrorCode::value,
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.");
-  }
-  if (m.scale_tril.defined()) return {"scale_tril", &m.scale_tril};
-  if (m.covariance_matrix.defined()) return {"covariance_matrix", &m.covariance_matrix};
-  return {"precision_matrix", &m.precision_matrix};
-}
-
 Shape without_last(const Tensor& x, std::size_t count) {
   return Shape(x.sizes().span().first(x.sizes().size() - count));
 }
@@ -51,6 +33,38 @@ Tensor factor_of_precision(const Tensor& precision) {
 
 }  // namespace
 
+int NormalMatrix::count() const {
+  return static_cast<int>(covariance_matrix.defined()) + static_cast<int>(precision_matrix.defined()) +
+         static_cast<int>(scale_tril.defined());
+}
+
+const char* NormalMatrix::name() const {
+  if (scale_tril.defined()) return "scale_tril";
+  return covariance_matrix.defined() ? "covariance_matrix" : "precision_matrix";
+}
+
+const Tensor& NormalMatrix::matrix() const {
+  if (scale_tril.defined()) return scale_tril;
+  return covariance_matrix.defined() ? covariance_matrix : precision_matrix;
+}
+
+Tensor NormalMatrix::factor() const {
+  if (scale_tril.defined()) return scale_tril;
+  return covariance_matrix.defined() ? linalg::cholesky(covariance_matrix) : factor_of_precision(precision_matrix);
+}
+
+NormalMatrix NormalMatrix::expanded(const Shape& batch_shape) const {
+  NormalMatrix result(*this);
+  for (Tensor* each : {&result.covariance_matrix, &result.precision_matrix, &result.scale_tril}) {
+    if (each->defined()) *each = each->expand(joined(batch_shape, {-1, -1}));
+  }
+  return result;
+}
+
+Distribution::Parameter NormalMatrix::parameter() const {
+  return {name(), matrix(), scale_tril.defined() ? constraints::lower_cholesky() : constraints::positive_definite()};
+}
+
 MultivariateNormal::MultivariateNormal(const Tensor& loc, const Tensor& covariance_matrix, const Options& options)
     : MultivariateNormal(
           loc, NormalMatrix{.covariance_matrix = covariance_matrix, .validate_args = options.validate_args}) {}
@@ -58,43 +72,33 @@ MultivariateNormal::MultivariateNormal(const Tensor& loc, const Tensor& covarian
 MultivariateNormal::MultivariateNormal(const Tensor& loc, const NormalMatrix& matrix)
     : DistributionOf(Shape(), Shape(), matrix.validate_args), given_(matrix) {
   if (loc.dim() < 1) throw Error(ErrorCode::value, "loc must be at least one-dimensional.");
-  const Named given = one_of(given_);
-  const Tensor whole = *given.matrix;
+  if (given_.count() != 1) {
+    throw Error(ErrorCode::value,
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.");
+  }
+  const Tensor whole = given_.matrix();
   if (whole.dim() < 2) {
-    const std::string name = given.matrix == &given_.scale_tril ? "scale_tril matrix" : given.name;
+    const std::string name = given_.scale_tril.defined() ? "scale_tril matrix" : given_.name();
     throw Error(ErrorCode::value, name + " must be at least two-dimensional, with optional leading batch dimensions");
   }
   const Shape batch = broadcast_shapes(without_last(whole, 2), without_last(loc, 1));
   loc_ = loc.expand(joined(batch, {-1}));
   set_shapes(loc_.sizes(), 1);
-  for (Tensor* each : {&given_.covariance_matrix, &given_.precision_matrix, &given_.scale_tril}) {
-    if (each->defined()) *each = whole.expand(joined(batch, {-1, -1}));
-  }
+  given_ = given_.expanded(batch);
   validate();
-  if (given_.scale_tril.defined()) factor_ = whole;
-  if (given_.covariance_matrix.defined()) factor_ = linalg::cholesky(whole);
-  if (given_.precision_matrix.defined()) factor_ = factor_of_precision(whole);
+  factor_ = matrix.factor();
 }
 
 MultivariateNormal MultivariateNormal::expand(const Shape& batch_shape) const {
   MultivariateNormal result(*this);
   result.set_batch_shape(batch_shape);
   result.loc_ = loc_.expand(joined(batch_shape, event_shape()));
-  for (Tensor* each : {&result.given_.covariance_matrix, &result.given_.precision_matrix, &result.given_.scale_tril}) {
-    if (each->defined()) *each = each->expand(result.matrix_shape());
-  }
+  result.given_ = given_.expanded(batch_shape);
   return result;
 }
 
 std::vector<Distribution::Parameter> MultivariateNormal::parameters() const {
-  std::vector<Parameter> all{{"loc", loc_, constraints::real_vector()}};
-  const auto add = [&](const char* name, const Tensor& matrix, const Constraint& constraint) {
-    if (matrix.defined()) all.push_back({name, matrix, constraint});
-  };
-  add("covariance_matrix", given_.covariance_matrix, constraints::positive_definite());
-  add("precision_matrix", given_.precision_matrix, constraints::positive_definite());
-  add("scale_tril", given_.scale_tril, constraints::lower_cholesky());
-  return all;
+  return {{"loc", loc_, constraints::real_vector()}, given_.parameter()};
 }
 
 Tensor MultivariateNormal::scale_tril() const {

@@ -15,6 +15,17 @@ struct NormalMatrix {
   Tensor precision_matrix = {};
   Tensor scale_tril = {};  ///< the lower triangular L of L @ L^T, which all computations use
   std::optional<bool> validate_args = {};
+
+  int count() const;
+  // Of the one that is given:
+  const char* name() const;
+  const Tensor& matrix() const;
+  /// L. Error: linalg::cholesky's.
+  Tensor factor() const;
+  /// It repeated to a batch, the others as they are.
+  NormalMatrix expanded(const Shape& batch_shape) const;
+  /// It and what it must satisfy.
+  Distribution::Parameter parameter() const;
 };
 
 class MultivariateNormal : public DistributionOf<MultivariateNormal> {

@@ -15,6 +15,10 @@ std::int64_t rank(const Shape& sizes) {
   return static_cast<std::int64_t>(sizes.size());
 }
 
+Normal vector_of(const Normal& normal) {
+  return normal.batch_shape().empty() ? normal.expand({1}) : normal;
+}
+
 }  // namespace
 
 Independent::Independent(const Distribution& base, std::int64_t count, const Options& options)
@@ -179,6 +183,25 @@ Tensor LogNormal::variance() const {
 }
 Tensor LogNormal::entropy() const {
   return base_dist().entropy() + loc();
+}
+
+LogisticNormal::LogisticNormal(const Argument& loc, const Argument& scale, const Options& options)
+    : DistributionOf(vector_of(Normal(loc, scale, options)), StickBreakingTransform(), options) {
+  validate();
+}
+
+LogisticNormal LogisticNormal::expand(const Shape& batch_shape) const {
+  LogisticNormal result(*this);
+  result.repeat_to(batch_shape);
+  return result;
+}
+
+const Normal& LogisticNormal::normal() const {
+  return static_cast<const Normal&>(static_cast<const Independent&>(base_dist()).base_dist());
+}
+
+std::vector<Distribution::Parameter> LogisticNormal::parameters() const {
+  return {{"loc", loc(), constraints::real(), false}, {"scale", scale(), constraints::positive(), false}};
 }
 
 }  // namespace core::distributions

@@ -1,6 +1,6 @@
 #pragma once
-// Independent, TransformedDistribution and LogNormal, as torch.distributions. Thread safety: plain values.
-// Use: namespace dist = core::distributions;
+// Independent, TransformedDistribution, LogNormal and LogisticNormal, as torch.distributions. Thread safety: plain
+// values. Use: namespace dist = core::distributions;
 //      dist::Independent diagonal(dist::Normal(core::zeros({3}), 1.0), 1);
 //      dist::TransformedDistribution logistic(dist::Uniform(0.0, 1.0), dist::SigmoidTransform().inv());
 
@@ -81,6 +81,22 @@ class LogNormal : public DistributionOf<LogNormal, TransformedDistribution> {
   Tensor variance() const override;
   Tensor entropy() const override;
   Constraint support() const override { return constraints::positive(); }
+  std::vector<Parameter> parameters() const override;
+
+ private:
+  const Normal& normal() const;
+};
+
+/// From a vector of independent normal numbers one of one number more that is above 0 and sums to 1, by
+/// StickBreakingTransform.
+class LogisticNormal : public DistributionOf<LogisticNormal, TransformedDistribution> {
+ public:
+  /// Those of the normal numbers: (batch_shape, n); without dimensions as one number.
+  LogisticNormal(const Argument& loc, const Argument& scale, const Options& options = {});
+  LogisticNormal expand(const Shape& batch_shape) const;
+  const Tensor& loc() const { return normal().loc(); }
+  const Tensor& scale() const { return normal().scale(); }
+  Constraint support() const override { return constraints::simplex(); }
   std::vector<Parameter> parameters() const override;
 
  private:

@@ -7,6 +7,7 @@
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/copy.h"
+#include "libcore/ops/index.h"
 #include "libcore/ops/linalg/decompose.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pad.h"
@@ -231,6 +232,70 @@ struct PositiveDefiniteRule final : PlainRule<PositiveDefiniteRule> {
   Tensor inverse(const Tensor& y) const override { return LowerCholeskyRule::free_numbers(linalg::cholesky(y)); }
 };
 
+/// What lies below the diagonal (from `diagonal` on), row by row.
+Tensor below_diagonal(const Tensor& matrix, std::int64_t diagonal) {
+  const std::int64_t n = matrix.size(-1);
+  const Tensor places = tril_indices(n, n, diagonal);
+  return index(matrix, {Ellipsis(), places[0], places[1]});
+}
+
+/// The matrix of these numbers below its diagonal and zeros elsewhere.
+Tensor filled_below_diagonal(const Tensor& numbers) {
+  const double root = (1 + std::sqrt(1 + 8 * static_cast<double>(numbers.size(-1)))) / 2;
+  const double n = std::nearbyint(root);
+  if (n - root > finfo(numbers.dtype()).eps) {
+    refuse("The size of last dimension is " + std::to_string(numbers.size(-1)) +
+           " which cannot be expressed as the lower triangular part of a square D x D matrix.");
+  }
+  const auto rows = static_cast<std::int64_t>(n);
+  const Shape sizes = joined(first_dims(numbers.sizes(), numbers.sizes().size() - 1), {rows, rows});
+  const Tensor places = tril_indices(rows, rows, -1);
+  const Tensor empty_matrix = zeros(sizes, {.dtype = numbers.dtype(), .device = numbers.device()});
+  return index_put(empty_matrix, {Ellipsis(), places[0], places[1]}, numbers);
+}
+
+/// Ones and then all but the last of the last dimension.
+Tensor shifted(const Tensor& x) {
+  return pad(x.narrow(-1, 0, x.size(-1) - 1), {1, 0}, PaddingMode::zeros, 1);
+}
+
+struct CorrCholeskyRule final : TransformRule {
+  Constraint domain() const override { return constraints::real_vector(); }
+  Constraint codomain() const override { return constraints::corr_cholesky(); }
+  Tensor forward(const Tensor& given) const override {
+    need_dims(given.sizes(), 1);
+    const double eps = finfo(given.dtype()).eps;
+    const Tensor r = filled_below_diagonal(given.tanh().clamp(-1 + eps, 1 - eps));
+    const Tensor left = cumprod((1 - r.pow(2)).sqrt(), -1);
+    const Tensor ones = eye(r.size(-1), {}, {.dtype = r.dtype(), .device = r.device()});
+    return (r + ones) * shifted(left);
+  }
+  Tensor inverse(const Tensor& y) const override {
+    const Tensor left = 1 - (y * y).cumsum(-1);
+    const Tensor t = below_diagonal(y, -1) / below_diagonal(shifted(left), -1).sqrt();
+    return (t.log1p() - (-t).log1p()) / 2;
+  }
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override {
+    const Tensor left = below_diagonal(1 - (y * y).cumsum(-1), -2);
+    const Tensor of_tanh = (x + softplus(x * -2) - std::log(2.0)).sum(-1) * -2;
+    return left.log().sum(-1) * 0.5 + of_tanh;
+  }
+  Shape forward_shape(const Shape& sizes) const override {
+    need_dims(sizes, 1);
+    const std::int64_t count = sizes.back();
+    const auto n = static_cast<std::int64_t>(std::nearbyint(std::sqrt(0.25 + 2 * static_cast<double>(count)) + 0.5));
+    if (n * (n - 1) / 2 != count) refuse("Input is not a flattened lower-diagonal number");
+    return joined(first_dims(sizes, sizes.size() - 1), {n, n});
+  }
+  Shape inverse_shape(const Shape& sizes) const override {
+    need_dims(sizes, 2);
+    const std::int64_t n = sizes.back();
+    if (sizes[sizes.size() - 2] != n) refuse("Input is not square");
+    return joined(first_dims(sizes, sizes.size() - 2), {n * (n - 1) / 2});
+  }
+  std::string str() const override { return "CorrCholeskyTransform()"; }
+};
+
 std::string size_tuple(const Shape& sizes) {
   return "torch.Size(" + to_list(sizes) + ")";
 }
@@ -297,6 +362,8 @@ LowerCholeskyTransform::LowerCholeskyTransform(const CacheOptions& options)
     : Transform(std::make_shared<LowerCholeskyRule>(), options) {}
 PositiveDefiniteTransform::PositiveDefiniteTransform(const CacheOptions& options)
     : Transform(std::make_shared<PositiveDefiniteRule>(), options) {}
+CorrCholeskyTransform::CorrCholeskyTransform(const CacheOptions& options)
+    : Transform(std::make_shared<CorrCholeskyRule>(), options) {}
 ReshapeTransform::ReshapeTransform(const Shape& in_shape, const Shape& out_shape, const CacheOptions& options)
     : Transform(std::make_shared<ReshapeRule>(in_shape, out_shape), options) {}
 CumulativeDistributionTransform::CumulativeDistributionTransform(const Distribution& distribution,

@@ -58,6 +58,11 @@ struct LowerCholeskyTransform : Transform {
 struct PositiveDefiniteTransform : Transform {
   PositiveDefiniteTransform(const CacheOptions& options = {});
 };
+/// From n (n - 1) / 2 numbers to the Cholesky factor of a correlation matrix: n rows of length 1. Error(value) "The
+/// size of last dimension is 2 which cannot be expressed as the lower triangular part of a square D x D matrix.".
+struct CorrCholeskyTransform : Transform {
+  CorrCholeskyTransform(const CacheOptions& options = {});
+};
 struct ReshapeTransform : Transform {
   /// Error(value) "in_shape, out_shape have different numbers of elements".
   ReshapeTransform(const Shape& in_shape, const Shape& out_shape, const CacheOptions& options = {});
