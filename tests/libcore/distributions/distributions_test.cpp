@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "libcore/base/warning.h"
 #include "libcore/core.h"
 #include "tests/support/message_of.h"
 
@@ -149,6 +150,61 @@ TEST(Distributions, ATransformOfOnesOwn) {
   const Tensor wanted = dist::Normal(0.0, 1.0).log_prob(x) - (x * x * 3).log();
   EXPECT_TRUE(d.log_prob(y).allclose(wanted, 1e-5, 1e-6));
   EXPECT_TRUE(d.cdf(y).allclose(dist::Normal(0.0, 1.0).cdf(x), 1e-5, 1e-6));
+}
+
+TEST(Distributions, ConstraintsHaveTheirTransforms) {
+  EXPECT_EQ(printed(dist::transform_to(dist::constraints::unit_interval())), "SigmoidTransform()");
+  const Tensor x = core::tensor({-1.0, 2.0}), y = dist::biject_to(dist::constraints::less_than(3))(x);
+  EXPECT_TRUE(y.allclose(3 - x.exp(), 1e-5, 1e-6));
+  const dist::Constraint both =
+      dist::constraints::stack({dist::constraints::real(), dist::constraints::positive()}, -1);
+  EXPECT_TRUE(dist::transform_to(both)(x).allclose(core::tensor({-1.0, std::exp(2.0)}), 1e-5, 1e-6));
+  EXPECT_EQ(message_of([] { dist::biject_to(dist::constraints::lower_cholesky()); }),
+            "Cannot transform _LowerCholesky constraints");
+  dist::register_biject_to("LowerCholesky", [](const dist::Constraint&) { return dist::LowerCholeskyTransform(); });
+  EXPECT_EQ(printed(dist::biject_to(dist::constraints::lower_cholesky())), "LowerCholeskyTransform()");
+}
+
+TEST(Distributions, ADrawOfWishartsIsDrawnAgainAndSaysSo) {
+  std::vector<std::string> said;
+  const core::WarningHandler before = core::set_warning_handler([&](const std::string& text) { said.push_back(text); });
+  const Tensor df = core::tensor({4.0}).requires_grad_();
+  core::manual_seed(0);
+  const Tensor drawn = dist::Wishart(df, {.covariance_matrix = core::eye(2)}).rsample({3});
+  core::set_warning_handler(before);
+  EXPECT_EQ(said, std::vector<std::string>{"Singular sample detected."});
+  EXPECT_EQ(drawn.sizes(), (core::Shape{3, 1, 2, 2}));
+  drawn.sum().backward();  // PyTorch's own fails here: it has overwritten the mask by then
+  EXPECT_TRUE(df.grad().isfinite().all().item<bool>());
+}
+
+TEST(Distributions, AnglesThatNothingFitsAreNanWhereNothingIsChecked) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const dist::VonMises odd(0.0, core::tensor({nan, 0.0, 2.0}), {.validate_args = false});
+  const std::vector<double> drawn = odd.sample().to_vector<double>();
+  EXPECT_TRUE(std::isnan(drawn[0]) && std::isnan(drawn[1]) && !std::isnan(drawn[2]));
+}
+
+/// Numbers above 0 of a rate, as a family without formulas of its own.
+struct Waiting : dist::DistributionOf<Waiting>, dist::ExponentialFamily {
+  explicit Waiting(const Tensor& given) : DistributionOf(given.sizes(), core::Shape(), std::nullopt), rate(given) {}
+  Waiting expand(const core::Shape& sizes) const { return Waiting(rate.expand(sizes)); }
+  Tensor log_prob(const Tensor& x) const override { return rate.log() - rate * x; }
+  Tensor entropy() const override { return entropy_by_gradient(batch_shape()); }
+  dist::Constraint support() const override { return dist::constraints::nonnegative(); }
+  std::vector<Tensor> natural_params() const override { return {-rate}; }
+  Tensor log_normalizer(const std::vector<Tensor>& params) const override { return -(-params[0]).log(); }
+  double mean_carrier_measure() const override { return 0; }
+  Tensor rate;
+};
+
+TEST(Distributions, AFamilyOfOnesOwnHasEntropyAndDivergence) {
+  const Waiting p(core::tensor({0.5, 2.0})), q(core::tensor({1.0, 3.0}));
+  const dist::Exponential known_p(p.rate), known_q(q.rate);
+  EXPECT_TRUE(p.entropy().allclose(known_p.entropy(), 1e-5, 1e-6));
+  EXPECT_TRUE(dist::kl_divergence(p, q).allclose(dist::kl_divergence(known_p, known_q), 1e-5, 1e-6));
+  EXPECT_NE(message_of([&] { dist::kl_divergence(p, known_q); }).find("different exponential families"),
+            std::string::npos);
 }
 
 /// Always the same number.

@@ -22,7 +22,7 @@ import sys
 import torch
 from safetensors.torch import save_file
 from torch import distributions as dist
-from torch.distributions import kl
+from torch.distributions import kl, relaxed_bernoulli, relaxed_categorical
 
 FOLDER = pathlib.Path(sys.argv[1]) / "distributions"
 SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 0
@@ -50,8 +50,12 @@ class Made:
                  for key, value in given.items()}
         if name.endswith(".inv"):
             return getattr(dist.transforms, name[:-4])(**given, **options).inv
-        where = dist if hasattr(dist, name) and not name.endswith("Transform") else dist.transforms
-        return getattr(where, name)(**given, **options)
+        if name in ("biject_to", "transform_to"):
+            return getattr(dist, name)(given["support_of"].support)
+        for where in (dist.transforms if name.endswith("Transform") else dist, dist.transforms, relaxed_bernoulli, relaxed_categorical):
+            if hasattr(where, name):
+                return getattr(where, name)(**given, **options)
+        raise LookupError(name)
 
     def add(self, key, value):
         if isinstance(value, Made):
@@ -71,7 +75,29 @@ class Made:
         return value
 
 
-def answer(function, leaves):
+# By cholesky_solve or cholesky_inverse, which give gradients of what they do not read, above the diagonal of a factor.
+SOLVED = ("precision_matrix", "natural_params", "log_normalizer", "log_prob")
+
+
+def of_what_is_read(ask, grads):
+    return {name: grad.tril() if name.endswith("scale_tril") and ask in SOLVED else grad for name, grad in grads.items()}
+
+
+def in_its_dtype(made, function):
+    """GeneralizedPareto compares with a number of the default dtype, and so works in this one alone."""
+    if made.spec["name"] != "GeneralizedPareto":
+        return function
+
+    def inside():
+        torch.set_default_dtype(made_dtype(made))
+        try:
+            return function()
+        finally:
+            torch.set_default_dtype(torch.float32)
+    return inside
+
+
+def answer(function, leaves, ask=""):
     """The result and its gradients, or the error."""
     try:
         result = function()
@@ -86,7 +112,12 @@ def answer(function, leaves):
             grads = torch.autograd.grad((result * weights).sum(), list(leaves.values()), allow_unused=True)
         except NotImplementedError:
             return case
-        case["grads"] = {name: keep(grad) for name, grad in zip(leaves, grads) if grad is not None}
+        except RuntimeError as error:  # Wishart.rsample writes into the mask that its gradient needs
+            if "modified by an inplace operation" not in str(error):
+                raise
+            return case
+        there = {name: grad for name, grad in zip(leaves, grads) if grad is not None}
+        case["grads"] = {name: keep(grad) for name, grad in of_what_is_read(ask, there).items()}
     return case
 
 
@@ -108,7 +139,7 @@ def of_value(made, ask, value):
     leaves = dict(made.leaves)
     if value.dtype.is_floating_point:
         leaves["value"] = value.requires_grad_()
-    return {"ask": ask, "value": keep(value), **answer(lambda: getattr(made.make(), ask)(value), leaves)}
+    return {"ask": ask, "value": keep(value), **answer(in_its_dtype(made, lambda: getattr(made.make(), ask)(value)), leaves, ask)}
 
 
 def queries(made, rng, values):
@@ -123,6 +154,7 @@ def queries(made, rng, values):
         yield draws(made, rng, "sample", sample_shape)
     yield draws(made, rng, "sample", (70,))
     yield draws(made, rng, "rsample", (5,))
+    yield from what_some_have(made)
     d = made.make()
     wider = [3] + list(d.batch_shape)
     yield draws(made, rng, "sample", (2,), expand=wider)
@@ -130,7 +162,21 @@ def queries(made, rng, values):
     for value in [d.sample((4,)), d.sample()] + values:
         yield of_value(made, "log_prob", value)
         yield of_value(made, "cdf", value)
+        for ask in ("log_survival_function", "log_cdf"):
+            if hasattr(d, ask):
+                yield of_value(made, ask, value)
     yield of_value(made, "icdf", torch.rand(torch.Size([4]) + d.batch_shape + d.event_shape, dtype=torch.float64).to(made_dtype(made)))
+
+
+def what_some_have(made):
+    d = made.make()
+    for ask in ("covariance_matrix", "precision_matrix", "scale_tril"):
+        if hasattr(d, ask):
+            yield {"ask": ask, **answer(lambda: getattr(made.make(), ask), made.leaves, ask)}
+    if isinstance(d, dist.ExponentialFamily):
+        for i in range(len(d._natural_params)):
+            yield {"ask": "natural_params", "index": i, **answer(lambda: made.make()._natural_params[i], made.leaves, "natural_params")}
+        yield {"ask": "log_normalizer", **answer(lambda: made.make()._log_normalizer(*made.make()._natural_params), made.leaves, "log_normalizer")}
 
 
 def made_dtype(made):
@@ -209,7 +255,100 @@ def all_made():
     yield Made("MultivariateNormal", loc=torch.randn(3, 2), scale_tril=torch.tensor([[1.0, 0.0], [0.3, 2.0]])), []
     yield Made("MultivariateNormal", loc=torch.randn(3), precision_matrix=matrices(3)), []
     yield Made("MultivariateNormal", loc=torch.randn(3), covariance_matrix=matrices(3, 2)), []
+    yield from made_of_others()
+    yield from made_on_lines()
+    yield from made_of_counts()
+    yield from made_of_matrices()
     yield from joined_made()
+
+
+def made_of_others():
+    f64 = torch.float64
+    yield Made("HalfNormal", scale=1.5), [t(0.0)]
+    yield Made("HalfNormal", scale=t(0.5, 2.0, dtype=f64)), []
+    yield Made("HalfNormal", {"validate_args": False}, scale=t(0.5, 2.0)), [t(-1.0, 3.0)]
+    yield Made("HalfCauchy", scale=1.0), [t(0.0)]
+    yield Made("HalfCauchy", scale=torch.rand(2, 3, dtype=f64) + 0.2), []
+    yield Made("LogisticNormal", loc=torch.randn(2, 3), scale=t(0.5, 1.0, 2.0)), []
+    yield Made("LogisticNormal", loc=t(0.3, -1.0, dtype=f64), scale=1.0), []
+    yield Made("LogisticNormal", loc=0.0, scale=1.0), []
+    yield Made("InverseGamma", concentration=3.0, rate=2.0), [t(0.5)]
+    yield Made("InverseGamma", concentration=t(0.5, 1.5, 4.0, dtype=f64), rate=t(1.0, 0.3, 2.0, dtype=f64)), []
+    yield Made("StudentT", df=3.0), [t(0.7)]
+    yield Made("StudentT", df=t(0.5, 1.0, 1.5, 2.0, 7.0), loc=t(0.0, 1.0, -1.0, 2.0, 3.0), scale=2.0), []
+    yield Made("StudentT", df=t(3.0, 30.0, dtype=f64), loc=1.0, scale=torch.rand(3, 1, dtype=f64) + 0.2), []
+    yield Made("FisherSnedecor", df1=3.0, df2=5.0), [t(1.0)]
+    yield Made("FisherSnedecor", df1=t(1.0, 4.0, 9.0), df2=t(2.0, 3.0, 20.0)), []
+    yield Made("FisherSnedecor", df1=t(6.0, 40.0, dtype=f64), df2=t(8.0, dtype=f64)), []
+    yield Made("RelaxedBernoulli", temperature=t(0.5), probs=t(0.1, 0.5, 0.99)), []
+    yield Made("RelaxedBernoulli", temperature=t(2.0, dtype=f64), logits=torch.randn(2, 3, dtype=f64)), []
+    yield Made("LogitRelaxedBernoulli", temperature=t(0.7), logits=torch.randn(2, 3)), []
+    yield Made("LogitRelaxedBernoulli", temperature=t(1.5, dtype=f64), probs=t(0.3, 0.6, dtype=f64)), []
+    yield Made("RelaxedOneHotCategorical", temperature=t(0.5), probs=t(0.1, 0.2, 0.7)), []
+    yield Made("RelaxedOneHotCategorical", temperature=t(2.0, dtype=f64), logits=torch.randn(2, 4, dtype=f64)), []
+    yield Made("ExpRelaxedCategorical", temperature=t(0.7), logits=torch.randn(2, 4)), []
+    yield Made("ExpRelaxedCategorical", temperature=t(1.5, dtype=f64), probs=t(0.3, 0.6, dtype=f64)), []
+    three, normals = Made("Categorical", logits=torch.randn(3)), Made("Normal", loc=torch.randn(2, 3), scale=torch.rand(3) + 0.3)
+    vectors = Made("Independent", base_distribution=Made("Normal", loc=torch.randn(2, 4, dtype=f64), scale=1.0), reinterpreted_batch_ndims=1)
+    yield Made("MixtureSameFamily", mixture_distribution=three, component_distribution=Made("Normal", loc=t(-2.0, 0.0, 3.0), scale=t(1.0, 0.5, 2.0))), []
+    yield Made("MixtureSameFamily", mixture_distribution=Made("Categorical", probs=torch.rand(2, 3)), component_distribution=normals), []
+    yield Made("MixtureSameFamily", mixture_distribution=Made("Categorical", probs=torch.rand(1, 3)), component_distribution=normals), []
+    yield Made("MixtureSameFamily", mixture_distribution=Made("Categorical", logits=torch.randn(2, dtype=f64)), component_distribution=vectors), []
+    yield Made("MixtureSameFamily", mixture_distribution=three, component_distribution=Made("Poisson", rate=t(1.0, 5.0, 30.0))), []
+
+
+def made_on_lines():
+    f64 = torch.float64
+    yield Made("Cauchy", loc=0.0, scale=1.0), [t(0.3)]
+    yield Made("Cauchy", loc=t(0.5, -1.0), scale=t(0.2, 3.0)), []
+    yield Made("Cauchy", loc=torch.randn(2, 1, dtype=f64), scale=torch.rand(3, dtype=f64) + 0.1), []
+    yield Made("Gumbel", loc=0.5, scale=2.0), [t(0.3)]
+    yield Made("Gumbel", loc=torch.randn(2, 3), scale=t(0.2, 1.0, 3.0)), []
+    yield Made("Gumbel", loc=t(1.0, -2.0, dtype=f64), scale=t(0.2, 3.0, dtype=f64)), []
+    yield Made("Weibull", scale=1.0, concentration=1.5), []
+    yield Made("Weibull", scale=t(0.5, 2.0, 4.0), concentration=t(0.7, 1.0, 3.0)), []
+    yield Made("Weibull", scale=t(0.5, 2.0, dtype=f64), concentration=torch.rand(3, 1, dtype=f64) + 0.5), []
+    yield Made("Pareto", scale=1.0, alpha=1.5), [t(2.0)]
+    yield Made("Pareto", scale=t(0.5, 2.0, 4.0), alpha=t(0.7, 1.5, 3.0)), []
+    yield Made("Pareto", scale=t(0.5, 2.0, dtype=f64), alpha=torch.rand(3, 1, dtype=f64) + 2.5), []
+    yield Made("GeneralizedPareto", loc=0.1, scale=2.0, concentration=0.4), [t(1.0)]
+    yield Made("GeneralizedPareto", loc=t(0.0, 1.0, -1.0, 2.0), scale=t(1.0, 0.5, 2.0, 1.0), concentration=t(0.0, 0.7, -0.5, 2.0)), []
+    yield Made("GeneralizedPareto", loc=t(0.0, 1.0, dtype=f64), scale=2.0, concentration=t(0.2, -1.0, dtype=f64)), []
+    yield Made("Kumaraswamy", concentration1=2.0, concentration0=3.0), [t(0.5)]
+    yield Made("Kumaraswamy", concentration1=t(0.7, 1.5, 4.0), concentration0=t(2.0, 0.5, 3.0)), []
+    yield Made("Kumaraswamy", concentration1=t(1.5, 4.0, dtype=f64), concentration0=torch.rand(2, 1, dtype=f64) + 1), []
+    yield Made("ContinuousBernoulli", probs=0.3), [t(0.5)]
+    yield Made("ContinuousBernoulli", probs=t(0.0, 0.2, 0.4995, 0.5, 0.7, 1.0)), []
+    away_from_half = torch.tensor([[-3.0, -0.9, 0.8], [1.5, 3.0, -5.0]])  # around it only rounding is left of gradients in f32
+    yield Made("ContinuousBernoulli", {"validate_args": True}, logits=away_from_half + torch.rand(2, 3) * 0.2 - 0.1), []
+    yield Made("ContinuousBernoulli", lims=[0.3, 0.6], probs=t(0.2, 0.4, 0.55, 0.9, dtype=f64)), [t(0.0, 1.0, 0.3, 0.4, dtype=f64)]
+    yield Made("VonMises", loc=0.5, concentration=2.0), [t(4.0)]
+    yield Made("VonMises", loc=t(0.0, 3.0, -20.0), concentration=t(0.1, 4.0, 50.0)), []
+    yield Made("VonMises", loc=torch.randn(2, 1, dtype=f64), concentration=t(1e-6, 0.5, 3.0, dtype=f64)), []
+
+
+def made_of_counts():
+    yield Made("NegativeBinomial", total_count=3.0, probs=t(0.1, 0.5, 0.9)), []
+    yield Made("NegativeBinomial", total_count=t(0.0, 0.5, 10.0), probs=t(0.2, 0.3, 0.7)), [t(0.0, 0.0, 4.0)]
+    yield Made("NegativeBinomial", total_count=4, logits=torch.randn(2, 3, dtype=torch.float64)), []
+    yield Made("Multinomial", total_count=5, probs=t(0.1, 0.2, 0.7)), []
+    yield Made("Multinomial", total_count=10, logits=torch.randn(2, 3, dtype=torch.float64)), []
+    yield Made("Multinomial", total_count=3, probs=t(0.5, 0.0, 0.5)), [t(2.0, 0.0, 1.0), t(1.0, 0.0, 0.0)]
+
+
+def made_of_matrices():
+    f64 = torch.float64
+    yield Made("LowRankMultivariateNormal", loc=torch.zeros(3), cov_factor=torch.randn(3, 1), cov_diag=torch.rand(3) + 0.5), []
+    yield Made("LowRankMultivariateNormal", loc=torch.randn(2, 3, dtype=f64), cov_factor=torch.randn(3, 2, dtype=f64), cov_diag=t(0.5, 1.0, 2.0, dtype=f64)), []
+    yield Made("LowRankMultivariateNormal", loc=torch.randn(3), cov_factor=torch.randn(2, 3, 2), cov_diag=torch.rand(2, 3) + 0.5), []
+    yield Made("Wishart", df=4.0, covariance_matrix=torch.tensor([[2.0, 0.5], [0.5, 1.0]])), []
+    yield Made("Wishart", df=t(3.5, 7.0, dtype=f64), scale_tril=torch.tensor([[1.0, 0.0], [0.3, 2.0]], dtype=f64)), []
+    yield Made("Wishart", df=t(5.0, 6.0), covariance_matrix=matrices(3, 2)), []
+    yield Made("Wishart", df=t(8.0, dtype=f64), precision_matrix=matrices(3).double()), []
+    yield Made("Wishart", df=t(1.5, dtype=f64), covariance_matrix=torch.eye(2, dtype=f64)), []
+    yield Made("LKJCholesky", dim=3, concentration=1.0), []
+    yield Made("LKJCholesky", dim=2, concentration=t(0.5, 3.0)), []
+    yield Made("LKJCholesky", dim=4, concentration=t(1.5, dtype=f64)), []
 
 
 def joined_made():
@@ -269,11 +408,75 @@ def bad_made():
     yield "MultivariateNormal", {"loc": torch.zeros(2), "covariance_matrix": torch.ones(2)}
     yield "MultivariateNormal", {"loc": t(0.0), "covariance_matrix": torch.eye(1)}
     yield "MultivariateNormal", {"loc": torch.zeros(2)}
+    yield from bad_numbers()
+    yield from bad_matrices()
     yield "Independent", {"base_distribution": Made("Normal", loc=torch.zeros(2), scale=1.0), "reinterpreted_batch_ndims": 2}
     yield "TransformedDistribution", {"base_distribution": Made("Normal", loc=0.0, scale=1.0), "transforms": [Made("SoftmaxTransform")]}
 
 
+def bad_numbers():
+    nan = float("nan")
+    for name in ("Cauchy", "Gumbel", "LogisticNormal"):
+        yield name, {"loc": 0.0, "scale": t(1.0, -1.0)}
+    yield "HalfNormal", {"scale": -1.0}
+    yield "HalfCauchy", {"scale": t(1.0, 0.0)}
+    yield "Weibull", {"scale": -1.0, "concentration": 1.0}
+    yield "Weibull", {"scale": 1.0, "concentration": t(-1.0, 1.0)}
+    yield "Pareto", {"scale": 1.0, "alpha": -1.0}
+    yield "Pareto", {"scale": -1.0, "alpha": 1.0}
+    yield "GeneralizedPareto", {"loc": 0.0, "scale": -1.0, "concentration": t(1.0, 2.0)}
+    yield "Kumaraswamy", {"concentration1": -1.0, "concentration0": 1.0}
+    yield "InverseGamma", {"concentration": -1.0, "rate": 1.0}
+    yield "StudentT", {"df": -1.0}
+    yield "StudentT", {"df": 1.0, "loc": 0.0, "scale": -1.0}
+    yield "FisherSnedecor", {"df1": 1.0, "df2": t(-1.0, 1.0)}
+    yield "VonMises", {"loc": 0.0, "concentration": -1.0}
+    for name in ("ContinuousBernoulli", "RelaxedBernoulli"):
+        temperature = {"temperature": t(1.0)} if name == "RelaxedBernoulli" else {}
+        yield name, temperature
+        for args in ({"probs": 1.5}, {"probs": t(nan, 0.5)}, {"logits": t(nan, 0.5)}, {"probs": 0.5, "logits": 0.5}):
+            yield name, {**temperature, **args}
+    yield "RelaxedOneHotCategorical", {"temperature": t(1.0), "probs": t(0.5, -0.5)}
+    yield "NegativeBinomial", {"total_count": -1.0, "probs": t(0.5, 0.5)}
+    yield "NegativeBinomial", {"total_count": 1.0, "probs": t(0.5, 1.0)}
+    yield "NegativeBinomial", {"total_count": 1.0}
+    yield "Multinomial", {"total_count": -1, "probs": t(0.5, 0.5)}
+    yield "Multinomial", {"total_count": 2, "probs": t(0.5, -0.5)}
+    yield "Multinomial", {"total_count": 2, "probs": t(0.5)}
+    three = Made("Categorical", probs=torch.ones(3))
+    yield "MixtureSameFamily", {"mixture_distribution": three, "component_distribution": Made("Normal", loc=torch.zeros(2), scale=1.0)}
+    yield "MixtureSameFamily", {"mixture_distribution": three, "component_distribution": Made("Normal", loc=0.0, scale=1.0)}
+    yield "MixtureSameFamily", {"mixture_distribution": Made("Categorical", probs=torch.ones(4, 3)), "component_distribution": Made("Normal", loc=torch.zeros(2, 3), scale=1.0)}
+
+
+def bad_matrices():
+    low_rank = {"loc": torch.zeros(2), "cov_factor": torch.ones(2, 1), "cov_diag": torch.ones(2)}
+    for wrong in ({"loc": t(0.0)}, {"cov_factor": torch.ones(2)}, {"cov_factor": torch.ones(3, 1)}, {"cov_diag": torch.ones(3)},
+                  {"loc": torch.zeros(3, 2), "cov_factor": torch.ones(2, 2, 1)}, {"loc": t(0.0, float("nan"))}):
+        yield "LowRankMultivariateNormal", {**low_rank, **wrong}
+    yield "Wishart", {"df": 1.0, "covariance_matrix": torch.eye(2)}
+    yield "Wishart", {"df": t(1.0, 4.0), "covariance_matrix": torch.eye(2)}
+    yield "Wishart", {"df": 4.0}
+    yield "Wishart", {"df": 4.0, "scale_tril": torch.ones(2)}
+    yield "Wishart", {"df": 4.0, "covariance_matrix": torch.tensor([[1.0, 2.0], [2.0, 1.0]])}
+    for dim, concentration in ((1, 1.0), (3, -1.0), (3, t(1.0, -0.2))):
+        yield "LKJCholesky", {"dim": dim, "concentration": concentration}
+
+
 def bad_values():
+    yield Made("HalfNormal", scale=1.0), t(-1.0)
+    yield Made("Pareto", scale=t(1.0, 2.0), alpha=1.0), t(1.0, 1.0)
+    yield Made("GeneralizedPareto", loc=0.0, scale=1.0, concentration=t(-1.0, 1.0)), t(0.5, -1.0)
+    yield Made("ContinuousBernoulli", probs=0.5), t(1.5)
+    yield Made("NegativeBinomial", total_count=3.0, probs=t(0.5, 0.5)), t(0.5, 1.0)
+    yield Made("Multinomial", total_count=2, probs=t(0.5, 0.5)), t(2.0, 1.0)
+    yield Made("Multinomial", total_count=2, probs=t(0.5, 0.5)), t(-1.0, 1.0)
+    yield Made("MixtureSameFamily", mixture_distribution=Made("Categorical", probs=torch.ones(2)), component_distribution=Made("Exponential", rate=t(1.0, 2.0))), t(-1.0)
+    yield Made("Wishart", df=4.0, covariance_matrix=torch.eye(2)), torch.tensor([[1.0, 2.0], [2.0, 1.0]])
+    yield Made("LKJCholesky", dim=2, concentration=1.0), torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    yield Made("LKJCholesky", dim=2, concentration=1.0), torch.tensor([[1.0, 0.0], [0.6, -0.8]])
+    yield Made("RelaxedOneHotCategorical", temperature=t(1.0), probs=t(0.5, 0.5)), t(0.5, 0.6)
+    yield Made("StudentT", df=1.0), t(float("nan"))
     yield Made("Normal", loc=0.0, scale=1.0), t(float("nan"), 1.0)
     yield Made("Normal", loc=torch.zeros(3), scale=1.0), torch.zeros(2)
     yield Made("Exponential", rate=1.0), t(-1.0)
@@ -299,6 +502,9 @@ def error_cases():
     for name, args in bad_made():
         made = Made(name, **args)
         yield {"made": made.spec, "queries": [{"ask": "make", **answer(made.make, {})}]}
+    for validate in (True, False):
+        made = Made("ContinuousBernoulli", {"validate_args": validate}, probs=1.5)
+        yield {"made": made.spec, "queries": [{"ask": "make", **answer(made.make, {})}]}
     for made, value in bad_values():
         yield {"made": made.spec, "queries": [of_value(made, "log_prob", value)]}
 
@@ -319,22 +525,38 @@ def sample_of(name):
         "Independent": lambda: Made(name, base_distribution=Made("Normal", loc=torch.randn(2, 3), scale=torch.rand(3) + 0.2), reinterpreted_batch_ndims=1),
         "TransformedDistribution": lambda: Made(name, base_distribution=Made("Normal", loc=torch.randn(2), scale=a),
                                                 transforms=[Made("ExpTransform"), Made("AffineTransform", loc=1.0, scale=2.0)]),
+        "Cauchy": lambda: Made(name, loc=torch.randn(2), scale=a), "Gumbel": lambda: Made(name, loc=torch.randn(2), scale=a),
+        "Pareto": lambda: Made(name, scale=a, alpha=t(1.5, 2.5)), "HalfNormal": lambda: Made(name, scale=a), "HalfCauchy": lambda: Made(name, scale=a),
+        "ContinuousBernoulli": lambda: Made(name, probs=a * 0.7), "InverseGamma": lambda: Made(name, concentration=a, rate=b),
+        "LowRankMultivariateNormal": lambda: Made(name, loc=torch.randn(2, 3), cov_factor=torch.randn(3, 1), cov_diag=torch.rand(3) + 0.5),
+        "Wishart": lambda: Made(name, df=b + 3, covariance_matrix=matrices(3)), "Weibull": lambda: Made(name, scale=a, concentration=b),
+        "LogisticNormal": lambda: Made(name, loc=torch.randn(2), scale=a), "Kumaraswamy": lambda: Made(name, concentration1=a, concentration0=b),
+        "StudentT": lambda: Made(name, df=a), "VonMises": lambda: Made(name, loc=a, concentration=b), "Multinomial": lambda: Made(name, total_count=3, probs=torch.rand(2, 3)),
     }[name]()
 
 
+# Of these only few pairs have a divergence.
+OTHERS = ["Cauchy", "ContinuousBernoulli", "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogisticNormal", "LowRankMultivariateNormal",
+          "Multinomial", "Pareto", "StudentT", "VonMises", "Weibull", "Wishart"]
 NAMES = ["Bernoulli", "Beta", "Binomial", "Categorical", "Chi2", "Dirichlet", "Exponential", "Gamma", "Geometric", "Independent", "Laplace",
          "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical", "Poisson", "TransformedDistribution", "Uniform"]
 
 
 def pair(p, q):
     leaves = {**{"p." + name: leaf for name, leaf in p.leaves.items()}, **{"q." + name: leaf for name, leaf in q.leaves.items()}}
-    return {"p": p.spec, "q": q.spec, **answer(lambda: dist.kl_divergence(p.make(), q.make()), leaves)}
+    return {"p": p.spec, "q": q.spec, **answer(lambda: dist.kl_divergence(p.make(), q.make()), leaves, "natural_params")}
 
 
 def pairs():
     for p in NAMES:
         for q in NAMES:
             yield pair(sample_of(p), sample_of(q))
+    known = {(p.__name__, q.__name__) for p, q in kl._KL_REGISTRY}
+    for p, q in sorted({(p, q) for p, q in known if p in OTHERS or q in OTHERS} | {(p, p) for p in OTHERS}):
+        yield pair(sample_of(p), sample_of(q))
+    for p, q in (("Gumbel", "Laplace"), ("Wishart", "Gamma"), ("Poisson", "ContinuousBernoulli"), ("Chi2", "Gumbel"), ("Pareto", "LogNormal"), ("StudentT", "Normal")):
+        yield pair(sample_of(p), sample_of(q))
+    yield from pairs_at_borders()
     yield pair(Made("Bernoulli", probs=t(0.0, 1.0, 0.5, 0.5)), Made("Bernoulli", probs=t(0.5, 0.5, 0.0, 1.0)))
     yield pair(Made("Categorical", probs=t(0.0, 0.5, 0.5)), Made("Categorical", probs=t(0.5, 0.5, 0.0)))
     yield pair(Made("Binomial", total_count=3, probs=t(0.5, 0.5)), Made("Binomial", total_count=4, probs=t(0.5, 0.5)))
@@ -348,7 +570,30 @@ def pairs():
     yield pair(Made("Normal", loc=torch.zeros(2, 3), scale=1.0), Made("Normal", loc=0.0, scale=t(1.0, 2.0, 3.0)))
 
 
+def pairs_at_borders():
+    weibull = Made("Weibull", scale=t(1.0, 2.0), concentration=t(1.5, 0.5))
+    yield pair(weibull, weibull)
+    yield pair(Made("ContinuousBernoulli", probs=t(0.4995, 0.2)), Made("ContinuousBernoulli", logits=t(0.0, 1.0)))
+    yield pair(Made("ContinuousBernoulli", probs=t(0.3, 0.2)), Made("Uniform", low=t(-1.0, 0.0), high=t(2.0, 1.0)))
+    yield pair(Made("Uniform", low=t(0.2, 0.0), high=t(0.9, 1.0)), Made("ContinuousBernoulli", probs=t(0.3, 0.2)))
+    yield pair(Made("Pareto", scale=t(1.0, 2.0), alpha=3.0), Made("Pareto", scale=t(2.0, 1.0), alpha=1.5))
+    yield pair(Made("Pareto", scale=t(1.0, 2.0), alpha=t(0.5, 3.0)), Made("Exponential", rate=1.5))
+    yield pair(Made("Uniform", low=t(1.0, 3.0), high=5.0), Made("Pareto", scale=t(2.0, 1.0), alpha=1.5))
+    yield pair(Made("Wishart", df=4.0, covariance_matrix=matrices(2)), Made("Wishart", df=3.0, scale_tril=torch.tensor([[1.0, 0.0], [0.5, 2.0]])))
+    low, full = "LowRankMultivariateNormal", "MultivariateNormal"
+    for p, q in ((low, low), (low, full), (full, low)):
+        yield pair(normal_of(p, 2), normal_of(q, 2))
+        yield pair(normal_of(p, 2), normal_of(q, 3))
+
+
+def normal_of(name, n):
+    if name == "MultivariateNormal":
+        return Made(name, loc=torch.randn(n), covariance_matrix=matrices(n, 2))
+    return Made(name, loc=torch.randn(2, n), cov_factor=torch.randn(n, 1), cov_diag=torch.rand(n) + 0.5)
+
+
 def all_transforms():
+    yield from constrained_transforms()
     x, vector, positive = torch.randn(2, 3), torch.randn(2, 4), torch.rand(2, 3) + 0.2
     yield Made("ExpTransform"), x
     yield Made("SigmoidTransform"), torch.cat([x, torch.tensor([[-200.0, 0.0, 200.0]])])
@@ -376,6 +621,33 @@ def all_transforms():
     yield Made("CumulativeDistributionTransform", distribution=Made("Normal", loc=0.0, scale=1.0)), x
 
 
+def constrained_transforms():
+    """What biject_to and transform_to make of the supports of distributions."""
+    x, vector = torch.randn(2, 3), torch.randn(2, 6)
+    yield Made("CorrCholeskyTransform"), vector
+    yield Made("CorrCholeskyTransform"), torch.randn(1, dtype=torch.float64)
+    pareto = Made("Pareto", scale=t(1.0, 2.0, 3.0), alpha=1.0)
+    supports = [(Made("Normal", loc=torch.zeros(3), scale=1.0), x), (pareto, x), (Made("Exponential", rate=1.0), x), (Made("Weibull", scale=1.0, concentration=1.0), x),
+                (Made("Beta", concentration1=1.0, concentration0=1.0), x), (Made("Uniform", low=t(-1.0, 0.0, 1.0), high=t(1.0, 2.0, 4.0)), x),
+                (Made("Dirichlet", concentration=torch.ones(4)), vector), (Made("LKJCholesky", dim=4, concentration=1.0), vector),
+                (Made("Independent", base_distribution=pareto, reinterpreted_batch_ndims=1), x), (Made("MultivariateNormal", loc=torch.zeros(3), covariance_matrix=torch.eye(3)), x)]
+    for name in ("biject_to", "transform_to"):
+        for support_of, given in supports:
+            yield Made(name, support_of=support_of), given
+    yield Made("transform_to", support_of=Made("Wishart", df=4.0, covariance_matrix=torch.eye(3))), torch.randn(3, 3)
+
+
+def refused_transforms():
+    mixture = Made("MixtureSameFamily", mixture_distribution=Made("Categorical", probs=torch.ones(2)), component_distribution=Made("Normal", loc=t(1.0, 2.0), scale=1.0))
+    for name, support_of in (("biject_to", Made("Wishart", df=4.0, covariance_matrix=torch.eye(3))), ("transform_to", Made("Bernoulli", probs=0.5)), ("biject_to", mixture)):
+        made = Made(name, support_of=support_of)
+        yield {"made": made.spec, "queries": [{"ask": "make", **answer(made.make, {})}]}
+    for count in (2, 4):
+        made, x = Made("CorrCholeskyTransform"), torch.randn(count)
+        yield {"made": made.spec, "queries": [{"ask": "forward", "x": keep(x), **answer(lambda: made.make()(x), {})},
+                                              {"ask": "forward_shape", "x": keep(x), **answer(lambda: made.make().forward_shape(x.shape), {})}]}
+
+
 def transform_queries(made, x):
     x = x.clone().requires_grad_()
     f = made.make()
@@ -397,6 +669,7 @@ def transforms():
     for made, x in all_transforms():
         yield {"made": made.spec, "text": repr(made.make()), "inverse_text": repr(made.make().inv), "bijective": bool(made.make().bijective),
                "queries": list(transform_queries(made, x))}
+    yield from refused_transforms()
     for name, args in (("ReshapeTransform", {"in_shape": [4], "out_shape": [3]}), ("ExpTransform", {"cache_size": 2})):
         made = Made(name, {"cache_size": args.pop("cache_size")} if "cache_size" in args else None, **args)
         yield {"made": made.spec, "queries": [{"ask": "make", **answer(made.make, {})}]}

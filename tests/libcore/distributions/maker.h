@@ -28,9 +28,15 @@ class Maker {
   core::distributions::Argument argument(Json made, const char* name);
   core::Tensor tensor(Json made, const char* name);
   core::distributions::ProbsOrLogits probs_or_logits(Json made);
+  std::shared_ptr<const core::distributions::Distribution> inner(Json made, const char* name);
   std::vector<core::distributions::Transform> transforms(Json made, const char* name);
   core::distributions::Transform joined(Json made, const std::string& name);
+  core::distributions::NormalMatrix normal_matrix(Json made);
+  // Each null where the name is none of theirs.
+  std::shared_ptr<const core::distributions::Distribution> of_numbers(Json made, const std::string& name);
   std::shared_ptr<const core::distributions::Distribution> discrete(Json made, const std::string& name);
+  std::shared_ptr<const core::distributions::Distribution> relaxed(Json made, const std::string& name);
+  std::shared_ptr<const core::distributions::Distribution> of_matrices(Json made, const std::string& name);
   std::shared_ptr<const core::distributions::Distribution> of_others(Json made, const std::string& name);
 
   const GoldenArrays& arrays_;
