@@ -574,7 +574,7 @@ def pairs_at_borders():
     weibull = Made("Weibull", scale=t(1.0, 2.0), concentration=t(1.5, 0.5))
     yield pair(weibull, weibull)
     yield pair(Made("ContinuousBernoulli", probs=t(0.4995, 0.2)), Made("ContinuousBernoulli", logits=t(0.0, 1.0)))
-    yield pair(Made("ContinuousBernoulli", probs=t(0.3, 0.2)), Made("Uniform", low=t(-1.0, 0.0), high=t(2.0, 1.0)))
+    yield pair(Made("ContinuousBernoulli", probs=t(0.3, 0.2, 0.6, 0.7)), Made("Uniform", low=t(-1.0, 0.0, 0.0, -1.0), high=t(2.0, 1.0, 2.0, 1.0)))
     yield pair(Made("Uniform", low=t(0.2, 0.0), high=t(0.9, 1.0)), Made("ContinuousBernoulli", probs=t(0.3, 0.2)))
     yield pair(Made("Pareto", scale=t(1.0, 2.0), alpha=3.0), Made("Pareto", scale=t(2.0, 1.0), alpha=1.5))
     yield pair(Made("Pareto", scale=t(1.0, 2.0), alpha=t(0.5, 3.0)), Made("Exponential", rate=1.5))
