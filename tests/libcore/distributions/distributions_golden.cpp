@@ -7,6 +7,7 @@
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "libcore/core.h"
 #include "libcore/tensor/random_gradients.h"
 #include "tests/libcore/distributions/maker.h"
@@ -307,6 +308,7 @@ void run_gradient(const std::string& id, Json json, const test::GoldenArrays& ar
 
 int main() {
   test::compute_on_golden_device();
+  core::set_warning_handler({});  // Wishart warns of almost all that it draws
   return test::golden_main("distributions", "distributions/cases.json", [](Json root, test::GoldenRun& run) {
     const test::GoldenArrays arrays(*test::golden_file("distributions/cases.safetensors"));
     std::size_t number = 0;
