@@ -79,6 +79,7 @@
 #include "libcore/ops/pad.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/pool.h"
+#include "libcore/ops/quantize.h"
 #include "libcore/ops/recurrent.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/resize.h"

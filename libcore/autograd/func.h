@@ -217,14 +217,24 @@ auto vjp(F f, const Each&... each) {
   return std::pair{std::move(shown), std::move(back)};
 }
 
+/// (f(primals...), function): the jvp at these primals, which takes changes of them, any number of times.
+template <class F, class... Each>
+auto linearize(F f, const Each&... primals) {
+  auto derivation = std::make_shared<detail::Derivation>();
+  auto y = detail::differentiated<std::index_sequence_for<Each...>>(*derivation, f, std::tuple<Each...>{primals...});
+  auto shown = mapped(y, [&](const Tensor& output) { return derivation->shown(output); });
+  auto along = [derivation, y](const Each&... tangents) {
+    std::size_t at = 0;
+    return with_leaves(y, derivation->pushed_forward(leaves_of(std::tuple<Each...>{tangents...})), at);
+  };
+  return std::pair{std::move(shown), std::move(along)};
+}
+
 /// (f(primals...), the derivative along `tangents`), which are of the form of the primals.
 template <class F, class... Each>
 auto jvp(F f, const std::tuple<Each...>& primals, const std::tuple<Each...>& tangents) {
-  detail::Derivation derivation;
-  auto y = detail::differentiated<std::index_sequence_for<Each...>>(derivation, f, primals);
-  std::size_t at = 0;
-  auto along = with_leaves(y, derivation.pushed_forward(leaves_of(tangents)), at);
-  return std::pair{mapped(y, [&](const Tensor& output) { return derivation.shown(output); }), std::move(along)};
+  auto [y, along] = std::apply([&](const Each&... each) { return linearize(std::move(f), each...); }, primals);
+  return std::pair{std::move(y), std::apply(along, tangents)};
 }
 template <class F>
 auto jvp(F f, const Tensor& primal, const Tensor& tangent) {

@@ -29,6 +29,12 @@ void lu_solve(int n, int count, const T* lu, const int* pivots, T* b);
 /// Info k: the leading minor of order k is not positive.
 template <class T>
 int cholesky(char uplo, int n, T* a);
+/// a (n, n) symmetric, or Hermitian, = L D L^T by its lower triangle. Info k: the k-th diagonal element of D is 0.
+template <class T>
+int ldl(bool hermitian, int n, T* a, int* pivots);
+/// b (n, count) = A^-1 b from ldl().
+template <class T>
+void ldl_solve(bool hermitian, int n, int count, const T* ld, const int* pivots, T* b);
 /// b (n, count) = op(A)^-1 b; trans: 'N' or 'T'; diagonal: 'N' or 'U'.
 struct Triangle {
   char uplo, trans, diagonal;

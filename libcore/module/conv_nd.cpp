@@ -2,6 +2,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
+#include "libcore/module/conv.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
 #include "libcore/tensor/factory.h"
@@ -25,6 +26,10 @@ void check(const ConvLayerOptions& o, std::int64_t in, std::int64_t out, const S
 std::string patch_text(const Shape& kernel, const PatchOptions& o) {
   return "kernel_size=" + python_sizes(kernel) + ", dilation=" + python_sizes(spread(o.dilation, 1, 1)) +
          ", padding=" + python_sizes(spread(o.padding, 1, 0)) + ", stride=" + python_sizes(spread(o.stride, 1, 1));
+}
+
+void put_into_format(const Parameter& weight, MemoryFormat format) {
+  weight.set_data(weight.detach().clone(format));
 }
 
 }  // namespace
@@ -119,6 +124,20 @@ std::string Unfold::extra_repr() const {
 
 std::string Fold::extra_repr() const {
   return "output_size=" + python_sizes(output_size) + ", " + patch_text(kernel_size, options);
+}
+
+void convert_conv2d_weight_memory_format(Module& module, MemoryFormat format) {
+  for (Module* each : module.modules()) {
+    if (auto* conv = dynamic_cast<Conv2d*>(each)) put_into_format(conv->weight, format);
+    if (auto* conv = dynamic_cast<ConvTranspose2d*>(each)) put_into_format(conv->weight, format);
+  }
+}
+
+void convert_conv3d_weight_memory_format(Module& module, MemoryFormat format) {
+  for (Module* each : module.modules()) {
+    if (auto* conv = dynamic_cast<Conv3d*>(each)) put_into_format(conv->weight, format);
+    if (auto* conv = dynamic_cast<ConvTranspose3d*>(each)) put_into_format(conv->weight, format);
+  }
 }
 
 template class ModuleOf<Conv1d>;

@@ -57,6 +57,11 @@ struct ConvState {
   ConvTransposeOptions transposed_options() const;
 };
 
+/// Puts the weights of all Conv2d and ConvTranspose2d (of all Conv3d and ConvTranspose3d) in a module, itself
+/// included, into this format.
+void convert_conv2d_weight_memory_format(Module& module, MemoryFormat format);
+void convert_conv3d_weight_memory_format(Module& module, MemoryFormat format);
+
 /// x: (N, in, L) or (in, L).
 struct Conv1d : ModuleOf<Conv1d>, ConvState {
   Conv1d(std::int64_t in, std::int64_t out, const Shape& kernel, const ConvLayerOptions& given = {})

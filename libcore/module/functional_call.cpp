@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "libcore/base/fail.h"
+#include "libcore/module/norm.h"
 #include "libcore/ops/join.h"
 
 namespace core::func {
@@ -100,6 +101,17 @@ detail::Substituted::Substituted(Module& module, const NamedTensors& tensors, co
 
 detail::Substituted::~Substituted() {
   for (auto own = own_.rbegin(); own != own_.rend(); ++own) *own->first = own->second;
+}
+
+void replace_all_batch_norm_modules_(Module& root) {
+  for (Module* module : root.modules()) {
+    const bool plain = dynamic_cast<BatchNorm1d*>(module) || dynamic_cast<BatchNorm2d*>(module) ||
+                       dynamic_cast<BatchNorm3d*>(module) || dynamic_cast<SyncBatchNorm*>(module);
+    auto* norm = plain ? dynamic_cast<BatchNormState*>(module) : nullptr;
+    if (norm == nullptr || !norm->options.track_running_stats) continue;
+    norm->running_mean = norm->running_var = norm->num_batches_tracked = Tensor();
+    norm->options.track_running_stats = false;
+  }
 }
 
 ModuleState stack_module_state(const std::vector<Module*>& models) {

@@ -52,6 +52,10 @@ auto functional_call(M& module, const NamedTensors& tensors, const Tensor& input
   return functional_call(module, tensors, FunctionalCallOptions{}, input, inputs...);
 }
 
+/// Takes the running statistics out of all batch normalisations in a module, itself included, which then normalise each
+/// batch by itself in evaluation too: what vmap() over samples needs.
+void replace_all_batch_norm_modules_(Module& root);
+
 struct ModuleState {
   NamedTensors parameters;  ///< leaves that ask for gradients where those of the models do
   NamedTensors buffers;

@@ -1,9 +1,42 @@
 #include "libcore/module/fusion.h"
 
+#include <utility>
+
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/pointwise.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
+
+namespace core {
+namespace {
+
+FusedWeights fused_weights(const Tensor& weight, const Tensor& bias, const NormWeights& norm, std::int64_t channels) {
+  const Tensor bias_or_none = bias.defined() ? bias : zeros_like(norm.running_mean);
+  Tensor scale = rsqrt(norm.running_var + norm.eps);
+  if (norm.weight.defined()) scale = scale * norm.weight;
+  Tensor shift = (bias_or_none - norm.running_mean) * scale;
+  if (norm.bias.defined()) shift = shift + norm.bias;
+  Shape along(static_cast<std::size_t>(weight.dim()), 1);
+  along[static_cast<std::size_t>(channels)] = -1;
+  const DType bias_dtype = bias.defined() ? bias.dtype() : weight.dtype();
+  return {Parameter((weight * scale.reshape(along)).to(weight.dtype()), weight.requires_grad()),
+          Parameter(shift.to(bias_dtype), bias.defined() && bias.requires_grad())};
+}
+
+}  // namespace
+
+FusedWeights fuse_conv_bn_weights(const Tensor& weight, const Tensor& bias, const NormWeights& norm, bool transpose) {
+  const NoGradGuard no_history;
+  return fused_weights(weight, bias, norm, transpose ? 1 : 0);
+}
+
+FusedWeights fuse_linear_bn_weights(const Tensor& weight, const Tensor& bias, const NormWeights& norm) {
+  const NoGradGuard no_history;
+  return fused_weights(weight, bias, norm, 0);
+}
+
+}  // namespace core
 
 namespace core::detail {
 
@@ -21,17 +54,10 @@ void check_features(const Linear& linear, const BatchNormState& norm) {
 }
 
 void fuse(Parameter& weight, Parameter& bias, const BatchNormState& norm, std::int64_t channels_dim) {
-  const NoGradGuard no_history;
-  const bool wants_bias_grad = bias.defined() && bias.requires_grad();
-  Tensor scale = rsqrt(norm.running_var + norm.options.eps);
-  if (norm.weight.defined()) scale = scale * norm.weight;
-  Tensor shift = (bias.defined() ? bias - norm.running_mean : -norm.running_mean) * scale;
-  if (norm.bias.defined()) shift = shift + norm.bias;
-  Shape along(static_cast<std::size_t>(weight.dim()), 1);
-  along[static_cast<std::size_t>(channels_dim)] = -1;
-  const DType dtype = weight.dtype();
-  weight = Parameter((weight * scale.reshape(along)).to(dtype), weight.requires_grad());
-  bias = Parameter(shift.to(dtype), wants_bias_grad);
+  FusedWeights fused = fuse_conv_bn_weights(
+      weight, bias, {norm.running_mean, norm.running_var, norm.options.eps, norm.weight, norm.bias}, channels_dim == 1);
+  weight = std::move(fused.weight);
+  bias = std::move(fused.bias);
 }
 
 }  // namespace core::detail

@@ -9,6 +9,20 @@
 
 namespace core {
 
+/// What of a layer's parameters and a batch normalisation's is left when both become one layer.
+struct FusedWeights {
+  Parameter weight, bias;
+};
+struct NormWeights {
+  Tensor running_mean, running_var;
+  double eps = 1e-5;
+  Tensor weight = {}, bias = {};  ///< ones and zeros where undefined
+};
+/// weight: of a convolution, or with `transpose` of a transposed one; bias may be undefined.
+FusedWeights fuse_conv_bn_weights(const Tensor& weight, const Tensor& bias, const NormWeights& norm,
+                                  bool transpose = false);
+FusedWeights fuse_linear_bn_weights(const Tensor& weight, const Tensor& bias, const NormWeights& norm);
+
 namespace detail {
 /// Error(assertion) "Fusion only for eval!", "bn.running_mean and bn.running_var must not be None".
 void check_fusion(bool is_training, const BatchNormState& norm);

@@ -30,6 +30,29 @@ struct NLLLoss : ModuleOf<NLLLoss> {
   Tensor forward(const Tensor& log_prob, const Tensor& target) const { return nll_loss(log_prob, target, options); }
 };
 
+using NLLLoss2d = NLLLoss;
+
+struct LinearCrossEntropyLayerOptions {
+  Shape out_features = {};  ///< d1, ... of the classes' sizes (classes, d1, ...)
+  bool bias = false;
+  CrossEntropyOptions loss = {};
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+/// A linear layer into classes and their cross entropy. x: (N, in) or (in).
+/// Errors(runtime): "expected weight shape to be (3,), got (2,)",
+/// "expected label_smoothing to be in range [0, 1], got 1.5".
+struct LinearCrossEntropyLoss : ModuleOf<LinearCrossEntropyLoss> {
+  std::int64_t num_classes;
+  LinearCrossEntropyLayerOptions options;
+  Linear linear;
+  LinearCrossEntropyLoss(std::int64_t in, std::int64_t classes, const LinearCrossEntropyLayerOptions& given = {});
+  void members(Members& m) override { m.buffer("weight", options.loss.weight).child("linear", linear); }
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x, const Tensor& target) const;
+};
+
 struct MSELoss : ModuleOf<MSELoss> {
   Reduction reduction;
   explicit MSELoss(Reduction given = Reduction::mean) : reduction(given) {}
@@ -204,6 +227,7 @@ struct CTCLoss : ModuleOf<CTCLoss> {
 // Made once, in the source of this header.
 extern template class ModuleOf<CrossEntropyLoss>;
 extern template class ModuleOf<NLLLoss>;
+extern template class ModuleOf<LinearCrossEntropyLoss>;
 extern template class ModuleOf<MSELoss>;
 extern template class ModuleOf<L1Loss>;
 extern template class ModuleOf<SmoothL1Loss>;

@@ -9,15 +9,6 @@ std::string python_number(Scalar value) {
   return value.is_float() ? python_float(value.to_double()) : std::to_string(value.to_int());
 }
 
-std::string python_tuple(const std::vector<std::int64_t>& values) {
-  std::string text = "(";
-  for (const std::int64_t value : values) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(value);
-  }
-  return text + (values.size() == 1 ? ",)" : ")");
-}
-
 std::string python_sizes(const Shape& sizes) {
   return sizes.size() == 1 ? std::to_string(sizes[0]) : python_tuple(sizes.to_vector());
 }

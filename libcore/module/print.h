@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libcore/base/shape.h"
+#include "libcore/tensor/python_tuple.h"
 #include "libcore/tensor/scalar.h"
 
 namespace core {
@@ -28,8 +29,6 @@ inline const char* python_bool(bool value) {
 }
 /// A number as Python writes it: "2", "0.1", "1.0", "True".
 std::string python_number(Scalar value);
-/// A tuple as Python writes it: "(3, 3)", "(3,)".
-std::string python_tuple(const std::vector<std::int64_t>& values);
 /// One number for all dimensions as itself, several as a tuple: "3", "(3, 5)".
 std::string python_sizes(const Shape& sizes);
 

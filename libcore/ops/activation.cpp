@@ -165,6 +165,9 @@ Tensor with_numbers(const Tensor& x, Tensor out, Set set) {
 
 }  // namespace
 
+const Tensor& rrelu_(const Tensor& x, const RreluOptions& options) {
+  return in_place(x, needs_grad(x), [&](const Tensor& t) { return rrelu(t, options); });
+}
 const Tensor& elu_(const Tensor& x, double alpha) {
   return in_place(x, needs_grad(x), [&](const Tensor& t) { return elu(t, alpha); });
 }

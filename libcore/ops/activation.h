@@ -66,6 +66,7 @@ struct RreluOptions {
 
 /// leaky_relu with a slope drawn for each element in training, and the middle one otherwise.
 Tensor rrelu(const Tensor& x, const RreluOptions& options = {});
+const Tensor& rrelu_(const Tensor& x, const RreluOptions& options = {});
 const Tensor& elu_(const Tensor& x, double alpha = 1);
 const Tensor& celu_(const Tensor& x, double alpha = 1);
 const Tensor& selu_(const Tensor& x);

@@ -40,6 +40,12 @@ Tensor addr(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta = 1, 
 /// x @ weight^T + bias; bias may be undefined. x: (*, in), weight: (out, in), bias: (out).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+/// A product for each group: (m, k) cut by rows and (groups, k, n), as a mixture of experts has it; (groups, m, k) and
+/// (k, n) cut by columns; (m, k) and (k, n) both cut along k, which gives (groups, m, n); or two batches. offs, but for
+/// two batches: where each group ends, int32; what lies behind the last gives zeros. f32, f16 and bf16.
+/// Errors(runtime): PyTorch's texts for other dtypes and sizes.
+Tensor grouped_mm(const Tensor& a, const Tensor& b, const Tensor& offs = {});
+
 /// y_k = a @ weight_k @ b + bias_k; weight: (out, in1, in2); bias may be undefined.
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 

@@ -12,6 +12,7 @@
 #include "libcore/ops/copy.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/in_place.h"
+#include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/checks.h"
@@ -58,6 +59,29 @@ struct Parted {
     for (const std::int64_t d : summed_first ? rest : summed) order.push_back(d);
   }
 };
+
+void check_grouped(const Tensor& a, const Tensor& b, const Tensor& offs) {
+  const auto name_of = [](const Tensor& x) { return std::string(scalar_type_name(x.dtype())); };
+  if (a.dim() != 2 && a.dim() != 3) fail("mat_a has to be 2 or 3d");
+  if (b.dim() != 2 && b.dim() != 3) fail("mat_b has to be 2 or 3d");
+  const bool both_2d = a.dim() == 2 && b.dim() == 2, both_3d = a.dim() == 3 && b.dim() == 3;
+  if (!both_2d && a.size(-1) != b.size(-2)) fail("contraction dimension of mat_a and mat_b must match");
+  if (a.dtype() != DType::f32 && a.dtype() != DType::bf16 && a.dtype() != DType::f16) {
+    fail("Expected mat_a to be Float32, BFloat16 or Float16 matrix, got " + name_of(a));
+  }
+  if (a.dtype() != b.dtype()) {
+    fail("Expected mat_a and mat_b to have the same dtype, got " + name_of(a) + " and " + name_of(b));
+  }
+  if (both_3d == offs.defined()) {
+    fail("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d");
+  }
+  if (both_3d && a.size(0) != b.size(0)) fail("batched dimension has to match");
+  if (both_3d) return;
+  if (offs.dim() != 1) fail("offs has to be 1D");
+  if (offs.dtype() != DType::i32) fail("Offsets have to be int32");
+  const Tensor& batch = a.dim() == 3 ? a : b;
+  if (!both_2d && offs.size(0) != batch.size(0)) fail("matrix batch sizes have to match");
+}
 
 }  // namespace
 
@@ -245,6 +269,28 @@ Tensor chain_matmul(const std::vector<Tensor>& matrices) {
   Tensor product = matrices[0];
   for (std::size_t i = 1; i < matrices.size(); ++i) product = mm(product, matrices[i]);
   return product;
+}
+
+Tensor grouped_mm(const Tensor& a, const Tensor& b, const Tensor& offs) {
+  check_grouped(a, b, offs);
+  if (!offs.defined()) return bmm(a, b);
+  const std::vector<std::int64_t> ends = offs.to_vector<std::int64_t>();
+  const bool rows = a.dim() == 2 && b.dim() == 3, columns = a.dim() == 3;
+  std::vector<Tensor> parts;
+  std::int64_t start = 0;
+  for (std::size_t g = 0; g < ends.size(); ++g) {
+    const auto group = static_cast<std::int64_t>(g);
+    const std::int64_t length = ends[g] - start;
+    const Tensor left = columns ? a.select(0, group) : a.narrow(rows ? 0 : 1, start, length);
+    const Tensor right = rows ? b.select(0, group) : b.narrow(columns ? 1 : 0, start, length);
+    parts.push_back(matmul(left, right));
+    start = ends[g];
+  }
+  if (!rows && !columns) return stack(parts);
+  const std::int64_t whole = rows ? a.size(0) : b.size(1), rest = whole - start, dim = rows ? 0 : 1;
+  const Shape behind = rows ? Shape{rest, b.size(2)} : Shape{a.size(1), rest};
+  if (rest > 0) parts.push_back(zeros(behind, {.dtype = a.dtype(), .device = a.device()}));
+  return cat(parts, dim);
 }
 
 }  // namespace core

@@ -7,6 +7,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/detail/composed.h"
 #include "libcore/ops/raw/conv.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/op_scope.h"
@@ -269,6 +270,20 @@ Padding::Padding(std::string_view rule) : same_(rule == "same"), rule_(true) {
     throw Error(ErrorCode::value,
                 "Invalid padding string '" + std::string(rule) + "', should be one of {'same', 'valid'}");
   }
+}
+
+Tensor conv_tbc(const Tensor& x, const Tensor& weight, const Tensor& bias, std::int64_t pad) {
+  const auto check = [](bool holds, const char* text) {
+    if (!holds) throw Error(ErrorCode::runtime, text);
+  };
+  check(x.dim() == 3, "Input must have 3 dims: time, batch, in_channel");
+  check(weight.dim() == 3, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
+  check(bias.dim() == 1, "Bias must be 1-D");
+  check(x.size(2) == weight.size(1), "Input dim 2 (input channels) is not == dim 1 in the weight tensor");
+  check(weight.size(2) == bias.size(0), "Bias size must equal dim 2 in the weight tensor (output channels).");
+  return composed("ConvTbcBackward0", {x, weight, bias}, [pad](const TensorList& in) {
+    return conv1d(in[0].permute({1, 2, 0}), in[1].permute({2, 1, 0}), in[2], {.padding = {pad}}).permute({2, 0, 1});
+  });
 }
 
 }  // namespace core

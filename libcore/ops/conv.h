@@ -57,6 +57,10 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 /// x: (N, C, D, H, W) or (C, D, H, W); weight: (O, C / groups, kd, kh, kw).
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
 
+/// x: (time, batch, channels); weight: (k, channels, out); bias: (out); `pad` zeros at both ends of the time.
+/// Errors(runtime): PyTorch's texts for other ranks and sizes.
+Tensor conv_tbc(const Tensor& x, const Tensor& weight, const Tensor& bias, std::int64_t pad = 0);
+
 struct ConvTransposeOptions {
   Shape stride = {};          ///< 1
   Shape padding = {};         ///< 0

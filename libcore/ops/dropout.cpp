@@ -87,18 +87,28 @@ void warn_rank(const Tensor& x, int spatial, const char* fits) {
        " spatial dimensions, a channel dimension, and an optional batch dimension (i.e. " + fits + " inputs).");
 }
 
-Tensor alpha_dropped(const Tensor& x, const Shape& mask_sizes, double p) {
-  if (p == 1) return x * zeros_like(x.detach());
+/// What an element is multiplied by, and what is added then. REQUIRES: p < 1.
+struct AlphaMask {
+  Tensor factor, shift;
+};
+AlphaMask alpha_mask(const Tensor& x, const Shape& sizes, double p) {
   constexpr double kAlpha = 1.7580993408473766;  // SELU's negative limit
   const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
-  const Tensor mask = kept(x, mask_sizes, p);
-  Tensor shift;
-  {
-    const NoGradGuard no_history;
-    shift = (mask + -1).mul_(kAlpha * scale).add_(kAlpha * scale * p);
-    mask.mul_(scale);
-  }
-  return x * mask + shift;
+  const Tensor mask = kept(x, sizes, p);
+  const NoGradGuard no_history;
+  const Tensor shift = (mask + -1).mul_(kAlpha * scale).add_(kAlpha * scale * p);
+  return {mask.mul_(scale), shift};
+}
+
+Tensor alpha_dropped(const Tensor& x, const Shape& mask_sizes, double p) {
+  if (p == 1) return x * zeros_like(x.detach());
+  const AlphaMask mask = alpha_mask(x, mask_sizes, p);
+  return x * mask.factor + mask.shift;
+}
+const Tensor& alpha_drop_into(const Tensor& x, const Shape& mask_sizes, double p) {
+  if (p == 1) return x.mul_(zeros_like(x.detach()));
+  const AlphaMask mask = alpha_mask(x, mask_sizes, p);
+  return x.mul_(mask.factor).add_(mask.shift);
 }
 
 }  // namespace
@@ -169,6 +179,20 @@ Tensor alpha_dropout(const Tensor& x, double p, bool training) {
 
 Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
   return does_nothing(x, p, training) ? x : alpha_dropped(x, channels_of(x), p);
+}
+
+const Tensor& feature_dropout_(const Tensor& x, double p, bool training) {
+  if (does_nothing(x, p, training)) return x;
+  if (p == 1) return x.mul_(zeros_like(x.detach()));
+  return x.mul_(kept(x, channels_of(x), p).div_(1 - p));
+}
+
+const Tensor& alpha_dropout_(const Tensor& x, double p, bool training) {
+  return does_nothing(x, p, training) ? x : alpha_drop_into(x, x.sizes(), p);
+}
+
+const Tensor& feature_alpha_dropout_(const Tensor& x, double p, bool training) {
+  return does_nothing(x, p, training) ? x : alpha_drop_into(x, channels_of(x), p);
 }
 
 }  // namespace core

@@ -34,4 +34,9 @@ Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
 /// The same for whole channels.
 Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
 
+// The same, into x.
+const Tensor& feature_dropout_(const Tensor& x, double p = 0.5, bool training = true);
+const Tensor& alpha_dropout_(const Tensor& x, double p = 0.5, bool training = true);
+const Tensor& feature_alpha_dropout_(const Tensor& x, double p = 0.5, bool training = true);
+
 }  // namespace core

@@ -255,4 +255,9 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std:
   return out;
 }
 
+const Tensor& embedding_renorm_(const Tensor& weight, const Tensor& indices, double max_norm, double norm_type) {
+  limit_rows(weight, indices.to_vector<std::int64_t>(), max_norm, norm_type);
+  return weight;
+}
+
 }  // namespace core

@@ -22,6 +22,8 @@ struct EmbeddingArguments {
 };
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& arguments);
+/// Rows at `indices` that are longer than max_norm are rescaled to it, in place.
+const Tensor& embedding_renorm_(const Tensor& weight, const Tensor& indices, double max_norm, double norm_type = 2);
 enum class BagMode { sum, mean, max };
 
 struct EmbeddingBagArguments {

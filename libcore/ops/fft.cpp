@@ -303,6 +303,17 @@ void check_any_dim(const Extent& extent, const char* name) {
   if (extent.dims.empty()) fail(std::string(name) + " must transform at least one axis");
 }
 
+/// Real numbers from the first halves of spectra along the last of the dimensions.
+Tensor from_halves(const Tensor& x, const Extent& extent, const std::string& norm, bool inverse) {
+  const std::size_t last = extent.dims.size() - 1;
+  const std::int64_t dim = extent.dims[last], length = extent.sizes[last];
+  const Tensor half = resized(in_size(promoted(x, true), extent, last), dim, length / 2 + 1);
+  Shape others = extent.dims;
+  others.pop_back();
+  const TransformPlan plan{{dim}, inverse, scale_of(norm, inverse, extent.count())};
+  return c2r(others.empty() ? half : c2c(half, {others, inverse, 1}), plan, length);
+}
+
 NdOptions of_planes(NdOptions options) {
   if (!options.dim) options.dim = Shape{-2, -1};
   return options;
@@ -353,13 +364,26 @@ Tensor rfftn(const Tensor& x, const NdOptions& options) {
 Tensor irfftn(const Tensor& x, const NdOptions& options) {
   const Extent extent = extent_of(x, options, true);
   check_any_dim(extent, "irfftn");
-  const std::size_t last = extent.dims.size() - 1;
-  const std::int64_t dim = extent.dims[last], length = extent.sizes[last];
-  const Tensor half = resized(in_size(promoted(x, true), extent, last), dim, length / 2 + 1);
+  return from_halves(x, extent, options.norm, true);
+}
+
+Tensor hfftn(const Tensor& x, const NdOptions& options) {
+  const Extent extent = extent_of(x, options, true);
+  check_any_dim(extent, "hfftn");
+  return from_halves(x, extent, options.norm, false);
+}
+Tensor ihfftn(const Tensor& x, const NdOptions& options) {
+  if (is_complex(x)) {
+    fail(std::string("Only supports floating-point dtypes, but found: ") + scalar_type_name(x.dtype()));
+  }
+  const Extent extent = extent_of(x, options);
+  check_any_dim(extent, "ihfftn");
+  const Tensor sized = in_size(promoted(x, false), extent, extent.dims.size());
+  const double scale = scale_of(options.norm, true, extent.count());
   Shape others = extent.dims;
   others.pop_back();
-  const TransformPlan plan{{dim}, true, scale_of(options.norm, true, extent.count())};
-  return c2r(others.empty() ? half : c2c(half, {others, true, 1}), plan, length);
+  const Tensor half = conj(r2c(sized, {{extent.dims[others.size()]}, false, scale}, true));
+  return others.empty() ? half : c2c(half, {others, true, 1});
 }
 
 Tensor fft2(const Tensor& x, const NdOptions& options) {
@@ -373,6 +397,13 @@ Tensor rfft2(const Tensor& x, const NdOptions& options) {
 }
 Tensor irfft2(const Tensor& x, const NdOptions& options) {
   return irfftn(x, of_planes(options));
+}
+
+Tensor hfft2(const Tensor& x, const NdOptions& options) {
+  return hfftn(x, of_planes(options));
+}
+Tensor ihfft2(const Tensor& x, const NdOptions& options) {
+  return ihfftn(x, of_planes(options));
 }
 
 Tensor fftfreq(std::int64_t n, double d, const TensorOptions& options) {

@@ -44,6 +44,11 @@ Tensor fftn(const Tensor& x, const NdOptions& options = {});
 Tensor ifftn(const Tensor& x, const NdOptions& options = {});
 Tensor rfftn(const Tensor& x, const NdOptions& options = {});
 Tensor irfftn(const Tensor& x, const NdOptions& options = {});
+/// hfft() and ihfft() along the last of the dimensions, fft() and ifft() along the others.
+Tensor hfft2(const Tensor& x, const NdOptions& options = {});
+Tensor ihfft2(const Tensor& x, const NdOptions& options = {});
+Tensor hfftn(const Tensor& x, const NdOptions& options = {});
+Tensor ihfftn(const Tensor& x, const NdOptions& options = {});
 
 /// The frequencies of the results of fft() and of rfft(), for samples `d` apart.
 Tensor fftfreq(std::int64_t n, double d = 1, const TensorOptions& options = {});

@@ -5,13 +5,17 @@
 #include <string_view>
 
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/detail/index_nodes.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/scatter.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/op_trace.h"
+#include "libcore/tensor/python_tuple.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -132,6 +136,31 @@ Tensor argwhere(const Tensor& x) {
 
 Tensor nonzero(const Tensor& x) {
   return raw::nonzero(x);
+}
+
+std::vector<Tensor> unravel_index(const Tensor& indices, const Shape& sizes) {
+  if (is_inexact(indices.dtype()) || indices.dtype() == DType::boolean) {
+    fail("expected 'indices' to be integer dtype, but got torch." + std::string(name(indices.dtype())),
+         ErrorCode::type);
+  }
+  for (const std::int64_t size : sizes) {
+    if (size < 0)
+      fail("'shape' cannot have negative values, but got " + core::detail::python_tuple(sizes.to_vector()),
+           ErrorCode::value);
+  }
+  if (sizes.numel() == 0 && indices.numel() > 0) {
+    fail("'shape' cannot have zero dimensions when 'indices' is non-empty, but got " +
+             core::detail::python_tuple(sizes.to_vector()),
+         ErrorCode::value);
+  }
+  std::vector<Tensor> result(sizes.size());
+  Tensor rest = indices.to(DType::i64);
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    const Tensor size = full({}, sizes[d], {.dtype = DType::i64, .device = indices.device()});
+    result[d] = remainder(rest, size);
+    rest = floor_divide(rest, size);
+  }
+  return result;
 }
 
 }  // namespace core

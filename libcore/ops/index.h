@@ -91,6 +91,10 @@ Tensor nonzero(const Tensor& x);
 /// Error(runtime) "nonzero_static: 'size' must be an non-negative integer".
 Tensor nonzero_static(const Tensor& x, std::int64_t size, std::int64_t fill_value = -1);
 
+/// The coordinates in a tensor of `sizes` of positions in the flattened one: one tensor a dimension.
+/// Errors(value): PyTorch's texts for other dtypes and negative sizes.
+std::vector<Tensor> unravel_index(const Tensor& indices, const Shape& sizes);
+
 /// (count, x.dim()): as nonzero.
 Tensor argwhere(const Tensor& x);
 

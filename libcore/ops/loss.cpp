@@ -7,6 +7,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/loss_reduction.h"
 #include "libcore/ops/detail/nodes.h"
@@ -20,6 +21,7 @@
 #include "libcore/ops/softmax.h"
 #include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/op_trace.h"
+#include "libcore/tensor/python_tuple.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -146,6 +148,27 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& target, const CrossEntr
   return add(mul(plain, 1 - o.label_smoothing), mul(smooth, share));
 }
 
+void check_linear_loss(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const auto text_of = [](const Shape& sizes) { return core::detail::python_tuple(sizes.to_vector()); };
+  const auto check = [](bool holds, const std::string& text) {
+    if (!holds) throw Error(ErrorCode::runtime, text);
+  };
+  check(x.dim() == 1 || x.dim() == 2, "expected input with dimensionality 1 or 2, got " + std::to_string(x.dim()));
+  check(weight.dim() >= 2,
+        "expected linear_weight with dimensionality at least 2, got " + std::to_string(weight.dim()));
+  check(x.size(-1) == weight.size(-1), "expected equal input and linear_weight last dimensions (in_features), got " +
+                                           std::to_string(x.size(-1)) + " and " + std::to_string(weight.size(-1)) +
+                                           ", respectively");
+  Shape classes = weight.sizes();
+  classes.pop_back();
+  check(!bias.defined() || bias.sizes() == classes, "expected linear_bias shape " + text_of(classes) + ", got " +
+                                                        (bias.defined() ? text_of(bias.sizes()) : std::string()));
+  check(weight.dim() == 2 || x.dim() == 2, "K-dimensional loss defined by linear_weight shape " +
+                                               text_of(weight.sizes()) + " requires batched input, (N, " +
+                                               std::to_string(x.size(-1)) + "), got unbatched input with shape " +
+                                               text_of(x.sizes()));
+}
+
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& options) {
@@ -229,6 +252,16 @@ std::string_view name(Reduction reduction) {
       return "sum";
   }
   return "";
+}
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias,
+                            const CrossEntropyOptions& options) {
+  check_linear_loss(x, weight, bias);
+  const std::int64_t in = weight.size(-1);
+  const Tensor scores = linear(x, weight.reshape({-1, in}), bias.defined() ? bias.reshape({-1}) : bias);
+  Shape sizes = x.dim() == 2 ? Shape{x.size(0)} : Shape{};
+  for (std::int64_t d = 0; d + 1 < weight.dim(); ++d) sizes.push_back(weight.size(d));
+  return cross_entropy(scores.reshape(sizes), target, options);
 }
 
 }  // namespace core

@@ -40,6 +40,11 @@ struct CrossEntropyOptions {
 /// logits as log_prob above; target: class indices as above, or probabilities in the shape of the logits.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 
+/// cross_entropy() of linear(x, weight, bias). x: (N, in) or (in); weight: (classes, in) or (classes, d1, ..., in),
+/// then bias (classes, d1, ...) and target (N, d1, ...). Errors(runtime): PyTorch's texts for sizes.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
+                            const CrossEntropyOptions& options = {});
+
 /// Warns as PyTorch when the sizes differ; they broadcast. So do smooth_l1_loss and huber_loss.
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 

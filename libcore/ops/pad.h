@@ -21,5 +21,8 @@ std::string_view name(PaddingMode mode);
 /// Errors(runtime): PyTorch's texts for pads that are longer than the mirror or the other side allow.
 Tensor pad(const Tensor& x, const Shape& pads, PaddingMode mode = PaddingMode::zeros, Scalar value = 0);
 Tensor pad_constant(const Tensor& x, const Shape& pads, Scalar value = 0);
+inline Tensor constant_pad_nd(const Tensor& x, const Shape& pads, Scalar value = 0) {
+  return pad_constant(x, pads, value);
+}
 
 }  // namespace core

@@ -8,6 +8,7 @@
 // 1); core::floor_(z);
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "libcore/tensor/scalar.h"
@@ -200,6 +201,13 @@ const Tensor& remainder_(const Tensor& x, const Tensor& other);
 const Tensor& xlogy_(const Tensor& x, const Tensor& other);
 const Tensor& clamp_(const Tensor& x, const Tensor& low, const Tensor& high);
 const Tensor& lerp_(const Tensor& x, const Tensor& end, const Tensor& weight);
+
+/// Each element becomes function(element), on the host in float64. Errors(runtime), of apply_: "Can't call apply_() on
+/// Variable that requires grad. Use var.detach().apply_() instead."; "apply_ is only implemented on CPU tensors".
+const Tensor& apply_(const Tensor& x, const std::function<double(double)>& function);
+const Tensor& map_(const Tensor& x, const Tensor& other, const std::function<double(double, double)>& function);
+const Tensor& map2_(const Tensor& x, const Tensor& a, const Tensor& b,
+                    const std::function<double(double, double, double)>& function);
 
 }  // namespace core
 

@@ -1,16 +1,23 @@
 // The same in place.
 #include "libcore/ops/pointwise.h"
 
+#include <functional>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "libcore/autograd/node.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/raw/pointwise.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {
 
+using core::detail::fail;
 using core::detail::with_other;
 using detail::in_place;
 
@@ -20,7 +27,49 @@ const Tensor& direct(const Tensor& x, UnaryOp op, Operation operation) {
   return in_place(x, needs_grad(x), operation, [&] { raw::unary_into(op, x, x); });
 }
 
+/// Of functions that are called element by element: they have no derivative.
+void check_called(const Tensor& x, const std::vector<Tensor>& others, const std::string& name) {
+  bool tracked = x.requires_grad();
+  for (const Tensor& other : others) tracked = tracked || other.requires_grad();
+  if (tracked) {
+    fail("Can't call " + name + "() on Variable that requires grad. Use var.detach()." + name + "() instead.");
+  }
+  if (x.device().type() != DeviceType::cpu) fail(name + " is only implemented on CPU tensors", ErrorCode::type);
+  for (const Tensor& other : others) {
+    if (other.dtype() == x.dtype()) continue;
+    fail(name + ": expected " + x.type() + " for 'other' (got " + other.type() + ")", ErrorCode::type);
+  }
+}
+
+/// x = function(x, the elements of the others, which broadcast to x).
+template <class Function>
+const Tensor& each_element(const Tensor& x, const std::vector<Tensor>& others, Function function) {
+  std::vector<double> values = x.to_vector<double>();
+  std::vector<std::vector<double>> rows;
+  for (const Tensor& other : others) rows.push_back(other.expand(x.sizes()).to_vector<double>());
+  std::vector<double> beside(rows.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t k = 0; k < rows.size(); ++k) beside[k] = rows[k][i];
+    values[i] = function(values[i], beside.data());
+  }
+  return x.copy_(from_values(std::span<const double>(values), x.sizes()));
+}
+
 }  // namespace
+
+const Tensor& apply_(const Tensor& x, const std::function<double(double)>& function) {
+  check_called(x, {}, "apply_");
+  return each_element(x, {}, [&](double v, const double*) { return function(v); });
+}
+const Tensor& map_(const Tensor& x, const Tensor& other, const std::function<double(double, double)>& function) {
+  check_called(x, {other}, "map_");
+  return each_element(x, {other}, [&](double v, const double* others) { return function(v, others[0]); });
+}
+const Tensor& map2_(const Tensor& x, const Tensor& a, const Tensor& b,
+                    const std::function<double(double, double, double)>& function) {
+  check_called(x, {a, b}, "map2_");
+  return each_element(x, {a, b}, [&](double v, const double* others) { return function(v, others[0], others[1]); });
+}
 
 const Tensor& acos_(const Tensor& x) {
   return direct(x, UnaryOp::acos, [](const Tensor& t) { return acos(t); });

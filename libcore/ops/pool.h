@@ -96,6 +96,18 @@ Tensor lp_pool3d(const Tensor& x, double p, const Shape& kernel, const LpPoolOpt
 /// Puts values back where max pooling took them from, zeros elsewhere. `output_size`: the pooled dimensions alone.
 Tensor max_unpool(const Tensor& x, const Tensor& indices, const Shape& output_size);
 
+struct UnpoolOptions {
+  Shape stride = {};       ///< the kernel's size
+  Shape padding = {};      ///< 0
+  Shape output_size = {};  ///< the pooled dimensions, or all; else what kernel, stride and padding give
+};
+
+/// max_unpool() for what max_pool1d_with_indices(x, kernel, ...) and its like gave. x: (N, C, ...) or (C, ...).
+/// Error(value) "invalid output_size [9] (dim 0 must be between 4 and 8)".
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, const Shape& kernel, const UnpoolOptions& options = {});
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, const Shape& kernel, const UnpoolOptions& options = {});
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, const Shape& kernel, const UnpoolOptions& options = {});
+
 struct FractionalPoolOptions {
   Shape output_size = {};                 ///< one number for all dimensions or one each; either this ...
   std::vector<double> output_ratio = {};  ///< ... or this part of the input's size, between 0 and 1

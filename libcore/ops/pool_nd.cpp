@@ -34,6 +34,34 @@ namespace {
 
 using detail::spread;
 
+/// The pooled dimensions that come out: those given, or what the windows cover.
+Shape unpooled_sizes(const Tensor& x, std::size_t rank, const Shape& given, const UnpoolOptions& o) {
+  const Shape kernel = spread(given, rank, 1), stride = o.stride.empty() ? kernel : spread(o.stride, rank, 1);
+  const Shape padding = spread(o.padding, rank, 0);
+  Shape sizes, wanted = o.output_size;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t pooled = x.size(static_cast<std::int64_t>(i) - static_cast<std::int64_t>(rank));
+    sizes.push_back((pooled - 1) * stride[i] + kernel[i] - 2 * padding[i]);
+  }
+  if (wanted.empty()) return sizes;
+  if (wanted.size() == rank + 2) {  // with the batch and the channels
+    wanted.erase(0);
+    wanted.erase(0);
+  }
+  if (wanted.size() != rank) {
+    throw Error(ErrorCode::value, "output_size should be a sequence containing " + std::to_string(rank) + " or " +
+                                      std::to_string(rank + 2) + " elements, but it has a length of '" +
+                                      std::to_string(wanted.size()) + "'");
+  }
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t low = sizes[i] - stride[i], high = sizes[i] + stride[i];
+    if (low < wanted[i] && wanted[i] < high) continue;
+    throw Error(ErrorCode::value, "invalid output_size \"" + to_list(wanted) + "\" (dim " + std::to_string(i) +
+                                      " must be between " + std::to_string(low) + " and " + std::to_string(high) + ")");
+  }
+  return wanted;
+}
+
 /// As a trace notes the options of three dimensions.
 std::vector<core::detail::TraceAttribute> volume_attributes(const Shape& kernel, const MaxPoolOptions& o) {
   const Shape k = spread(kernel, 3, 1);
@@ -397,6 +425,16 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Shape& output_si
     return scatter(zero, -1, indices.flatten(in[0].dim() - rank, -1), in[0].flatten(in[0].dim() - rank, -1))
         .reshape(sizes);
   });
+}
+
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, const Shape& kernel, const UnpoolOptions& options) {
+  return max_unpool(x, indices, unpooled_sizes(x, 1, kernel, options));
+}
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, const Shape& kernel, const UnpoolOptions& options) {
+  return max_unpool(x, indices, unpooled_sizes(x, 2, kernel, options));
+}
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, const Shape& kernel, const UnpoolOptions& options) {
+  return max_unpool(x, indices, unpooled_sizes(x, 3, kernel, options));
 }
 
 }  // namespace core

@@ -1,12 +1,18 @@
 // Sums, products and norms.
 #include "libcore/ops/reduce.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/complex.h"
 #include "libcore/ops/copy.h"
@@ -29,6 +35,7 @@
 namespace core {
 namespace {
 
+using core::detail::fail;
 using core::detail::reduce_node;
 using core::detail::reduced_count;
 using core::detail::ReduceNode;
@@ -107,6 +114,35 @@ struct LogsumexpBackward final : ReduceNode {
   std::string_view name() const override { return "LogsumexpBackward0"; }
   TensorList apply(TensorList g) override { return {wide(g[0]) * exp(saved(0) - wide(saved(1)))}; }
 };
+
+/// The dimensions that are reduced (none: all) behind the others.
+Tensor dimensions_last(const Tensor& x, const Shape& dims) {
+  Shape order, last;
+  std::vector<bool> reduced(static_cast<std::size_t>(x.dim()), dims.empty());
+  for (const std::int64_t d : dims) reduced[static_cast<std::size_t>(raw::wrap_dim(d, x.dim()))] = true;
+  for (std::size_t d = 0; d < reduced.size(); ++d) (reduced[d] ? last : order).push_back(static_cast<std::int64_t>(d));
+  for (const std::int64_t d : last) order.push_back(d);
+  return x.permute(order);
+}
+
+Shape kept_sizes(const Shape& sizes, const Shape& dims, bool keepdim) {
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  std::vector<bool> reduced(sizes.size(), dims.empty());
+  for (const std::int64_t d : dims) reduced[static_cast<std::size_t>(raw::wrap_dim(d, rank))] = true;
+  Shape result;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (!reduced[d]) result.push_back(sizes[d]);
+    if (reduced[d] && keepdim) result.push_back(1);
+  }
+  return result;
+}
+
+template <class Value>
+std::vector<std::uint64_t> bits_of(const Tensor& x) {
+  std::vector<std::uint64_t> bits;
+  for (const Value value : x.to_vector<Value>()) bits.push_back(std::bit_cast<std::uint64_t>(value));
+  return bits;
+}
 
 }  // namespace
 
@@ -210,6 +246,25 @@ Tensor any(const Tensor& x, const ReduceOptions& options) {
     return core::detail::traced("any", {x}, {{"dims", options.dims}, {"keepdim", options.keepdim}},
                                 [&] { return any(x, options); });
   return raw::reduce(ReduceOp::any, x, options);
+}
+
+Tensor hash_tensor(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (is_complex(x)) {
+    fail(std::string("\"xor_sum_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'",
+         ErrorCode::not_implemented);
+  }
+  if (x.numel() == 0 && dims.empty()) {
+    fail(
+        "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+        "the 'dim' argument.");
+  }
+  const Tensor rows = dimensions_last(x.detach(), dims);
+  const std::vector<std::uint64_t> all = is_floating(x.dtype()) ? bits_of<double>(rows) : bits_of<std::int64_t>(rows);
+  const Shape sizes = kept_sizes(x.sizes(), dims, keepdim);
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(sizes.numel()), 0);
+  const std::size_t each = hashes.empty() ? 1 : all.size() / hashes.size();
+  for (std::size_t i = 0; i < all.size(); ++i) hashes[i / each] ^= all[i];
+  return from_bytes(std::as_bytes(std::span(hashes)), sizes, DType::u64, {.device = x.device()});
 }
 
 }  // namespace core

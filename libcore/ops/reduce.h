@@ -73,6 +73,9 @@ Tensor nanmean(const Tensor& x, const ReduceOptions& options = {});
 /// int64
 Tensor count_nonzero(const Tensor& x, const Shape& dims = {});
 
+/// The exclusive or of the elements' bits, by their own size (floats as f64, integers as int64): uint64.
+Tensor hash_tensor(const Tensor& x, const Shape& dims = {}, bool keepdim = false);
+
 /// The p-norm of a - b.
 Tensor dist(const Tensor& a, const Tensor& b, double p = 2);
 

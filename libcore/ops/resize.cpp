@@ -327,4 +327,17 @@ Tensor channel_shuffle(const Tensor& x, std::int64_t groups) {
   });
 }
 
+Tensor upsample_nearest(const Tensor& x, const InterpolateOptions& options) {
+  InterpolateOptions all = options;
+  all.mode = "nearest";
+  return interpolate(x, all);
+}
+
+Tensor upsample_bilinear(const Tensor& x, const InterpolateOptions& options) {
+  InterpolateOptions all = options;
+  all.mode = "bilinear";
+  all.align_corners = true;
+  return interpolate(x, all);
+}
+
 }  // namespace core

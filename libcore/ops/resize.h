@@ -42,7 +42,17 @@ struct GridSampleOptions {
 /// Errors(value, runtime): PyTorch's texts.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
 
+/// grid_sample() by numbers: mode 0 bilinear, 1 nearest, 2 bicubic; padding 0 zeros, 1 border, 2 reflection.
+Tensor grid_sampler(const Tensor& x, const Tensor& grid, std::int64_t mode, std::int64_t padding, bool align_corners);
+
 /// The grid for grid_sample() that affine maps give. theta: (N, 2, 3) for a size (N, C, H, W), (N, 3, 4) with depth.
 Tensor affine_grid(const Tensor& theta, const Shape& size, std::optional<bool> align_corners = {});
+
+/// The older names of interpolate(), which torch.nn.functional still has; the last one with the corners aligned.
+inline Tensor upsample(const Tensor& x, const InterpolateOptions& options) {
+  return interpolate(x, options);
+}
+Tensor upsample_nearest(const Tensor& x, const InterpolateOptions& options);
+Tensor upsample_bilinear(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace core

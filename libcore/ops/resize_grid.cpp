@@ -255,4 +255,15 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, std::optional<bool> a
                   [base, result](const TensorList& in) { return matmul(base, in[0].mT()).reshape(result); });
 }
 
+Tensor grid_sampler(const Tensor& x, const Tensor& grid, std::int64_t mode, std::int64_t padding, bool align_corners) {
+  constexpr const char* kModes[] = {"bilinear", "nearest", "bicubic"};
+  constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) {
+    throw Error(ErrorCode::value, "grid_sampler: expected an interpolation mode and a padding mode of 0 to 2, got " +
+                                      std::to_string(mode) + " and " + std::to_string(padding));
+  }
+  return grid_sample(x, grid,
+                     {.mode = kModes[mode], .padding_mode = kPaddings[padding], .align_corners = align_corners});
+}
+
 }  // namespace core

@@ -37,6 +37,9 @@ struct TrapezoidOptions {
 
 Tensor trapezoid(const Tensor& y, const TrapezoidOptions& options = {});
 Tensor cumulative_trapezoid(const Tensor& y, const TrapezoidOptions& options = {});
+inline Tensor trapz(const Tensor& y, const TrapezoidOptions& options = {}) {
+  return trapezoid(y, options);
+}
 const Tensor& cumsum_(const Tensor& x, std::int64_t dim);
 const Tensor& cumprod_(const Tensor& x, std::int64_t dim);
 

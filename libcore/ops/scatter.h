@@ -26,6 +26,15 @@ Tensor index_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, cons
                     const std::string& reduce, bool include_self = true);
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from);
 
+struct SegmentOptions {
+  Tensor lengths = {};  ///< of the segments along `axis`, behind the dimensions before it; or
+  Tensor offsets = {};  ///< where each begins, and where the last ends
+  std::int64_t axis = 0;
+  std::optional<double> initial = {};  ///< what an empty segment gives, and what the others begin with
+};
+/// "sum", "mean", "max", "min" or "prod" of segments of x along axis. Errors(runtime): PyTorch's texts.
+Tensor segment_reduce(const Tensor& x, const std::string& reduce, const SegmentOptions& options);
+
 /// Rows (along dim) at `index` become those of `from`, or `value`.
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from);
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar value);

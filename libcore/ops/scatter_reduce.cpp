@@ -2,13 +2,17 @@
 #include "libcore/ops/scatter.h"
 
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/host_math.h"
@@ -16,11 +20,14 @@
 #include "libcore/ops/detail/index_checks.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/index.h"
+#include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scan.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/op_trace.h"
 #include "libcore/tensor/scalar.h"
@@ -28,6 +35,8 @@
 
 namespace core {
 namespace {
+
+using core::detail::fail;
 
 enum class Kind { sum, prod, mean, amax, amin };
 
@@ -170,6 +179,77 @@ void check_index_reduce(const Tensor& x, std::int64_t d, const Tensor& index, co
   }
 }
 
+/// The lengths of all segments, row after row of the dimensions before the axis.
+struct Segments {
+  std::vector<std::int64_t> lengths;
+  Shape rows;  // sizes before the axis
+  std::int64_t count = 0;
+};
+
+void check_segment_tensor(const Tensor& given, std::int64_t axis, const char* name) {
+  if (is_inexact(given.dtype()) || given.dtype() == DType::boolean) {
+    throw Error(ErrorCode::not_implemented, std::string("\"_segment_reduce_") + name +
+                                                "_cpu_kernel1\" not implemented for '" +
+                                                scalar_type_name(given.dtype()) + "'");
+  }
+  if (axis == given.dim() - 1) return;
+  fail(std::string("segment_reduce(): Expected axis to be the last dimension of ") + name + " but got " +
+       std::to_string(axis) + ".");
+}
+
+Segments segments_of(const Tensor& x, std::int64_t axis, const SegmentOptions& o) {
+  if (!o.lengths.defined() && !o.offsets.defined()) {
+    fail("segment_reduce(): Either lengths or offsets must be defined.");
+  }
+  const bool by_length = o.lengths.defined();
+  const Tensor& given = by_length ? o.lengths : o.offsets;
+  check_segment_tensor(given, axis, by_length ? "lengths" : "offsets");
+  Segments result;
+  for (std::int64_t d = 0; d < axis; ++d) result.rows.push_back(x.size(d));
+  result.count = by_length ? given.size(-1) : given.size(-1) - 1;
+  const Tensor lengths = by_length ? given : diff(given);
+  result.lengths = lengths.to_vector<std::int64_t>();
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < result.lengths.size(); ++i) {
+    if (result.lengths[i] < 0) fail("lengths contains negative value!");
+    total = i % static_cast<std::size_t>(result.count) == 0 ? result.lengths[i] : total + result.lengths[i];
+    if (by_length && (i + 1) % static_cast<std::size_t>(result.count) == 0 && total != x.size(axis)) {
+      fail(
+          "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+          "!unsafe.");
+    }
+  }
+  return result;
+}
+
+/// part: (length, ...) to (...); without an initial value empty segments give what changes nothing, the mean NaN.
+Tensor reduced_segment(const Tensor& part, Kind kind, const std::optional<double>& initial) {
+  const bool largest = kind == Kind::amax;
+  const double infinite = std::numeric_limits<double>::infinity();
+  const double nothing = kind == Kind::prod                         ? 1
+                         : kind == Kind::amax || kind == Kind::amin ? (largest ? -infinite : infinite)
+                                                                    : 0;
+  const double start = initial.value_or(nothing);
+  const Shape first{0};
+  if (kind == Kind::amax || kind == Kind::amin) {
+    Shape sizes = part.sizes();
+    sizes.erase(0);
+    const Tensor least = full(sizes, start, {.dtype = part.dtype(), .device = part.device()});
+    if (part.size(0) == 0) return least;
+    const Tensor unknown = isnan(part.detach()), numbers = masked_fill(part, unknown, nothing);
+    const Tensor extreme = largest ? amax(numbers, {.dims = first}) : amin(numbers, {.dims = first});
+    const Tensor limited = where(largest ? extreme < least : extreme > least, least, extreme);
+    // NaN wins, and takes the gradient.
+    const Tensor count = sum(unknown, {.dims = first});
+    const Tensor wrong = sum(masked_fill(part, logical_not(unknown), 0), {.dims = first}) / count.to(part.dtype());
+    return where(count > 0, wrong, limited);
+  }
+  if (kind == Kind::prod) return prod(part, {.dims = first}) * start;
+  const Tensor total = sum(part, {.dims = first}) + start;
+  if (kind == Kind::sum || (part.size(0) == 0 && initial)) return total;
+  return total / static_cast<double>(part.size(0));
+}
+
 }  // namespace
 
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
@@ -226,6 +306,34 @@ const Tensor& index_reduce_(const Tensor& x, std::int64_t dim, const Tensor& ind
   detail::check_overlap(x, from);
   return detail::in_place(x, needs_grad(x, from),
                           [&](const Tensor& t) { return index_reduce(t, dim, index, from, reduce, include_self); });
+}
+
+Tensor segment_reduce(const Tensor& x, const std::string& reduce, const SegmentOptions& options) {
+  const Kind kind = parse_kind(reduce == "max" ? "amax" : reduce == "min" ? "amin" : reduce);
+  const std::int64_t axis = raw::wrap_dim(options.axis, x.dim());
+  const Segments segments = segments_of(x, axis, options);
+  if (!is_floating(x.dtype())) {
+    throw Error(ErrorCode::not_implemented,
+                std::string("\"_segment_reduce_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
+  }
+  const std::optional<double> initial = options.initial;
+  return composed("SegmentReduceBackward0", {x}, [=](const TensorList& in) {
+    Shape sizes = in[0].sizes(), rows = in[0].sizes();
+    sizes[static_cast<std::size_t>(axis)] = segments.count;
+    for (std::int64_t d = 0; d < axis; ++d) rows.erase(0);
+    rows.insert(0, segments.rows.numel());
+    const Tensor flat = in[0].reshape(rows);
+    std::vector<Tensor> parts;
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < segments.lengths.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(i) / segments.count;
+      if (static_cast<std::int64_t>(i) % segments.count == 0) start = 0;
+      parts.push_back(reduced_segment(flat.select(0, row).narrow(0, start, segments.lengths[i]), kind, initial));
+      start += segments.lengths[i];
+    }
+    return parts.empty() ? zeros(sizes, {.dtype = in[0].dtype(), .device = in[0].device()})
+                         : stack(parts).reshape(sizes);
+  });
 }
 
 }  // namespace core

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "libcore/tensor/tensor.h"
 
@@ -26,6 +27,11 @@ struct Unique {
 
 /// Distinct values in ascending order, or distinct slices along dim in lexicographic order. NaN differs from NaN.
 Unique unique_with(const Tensor& x, std::optional<std::int64_t> dim = {});
+
+/// unique_with() of slices.
+inline Unique unique_dim(const Tensor& x, std::int64_t dim) {
+  return unique_with(x, dim);
+}
 
 /// Runs of equal neighbours count as one.
 Unique unique_consecutive(const Tensor& x, std::optional<std::int64_t> dim = {});
@@ -51,6 +57,21 @@ struct HistogramOptions {
 /// dtype.
 Histogram histogram(const Tensor& x, std::int64_t bins = 100, const HistogramOptions& options = {});
 Histogram histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& options = {});
+
+struct HistogramDd {
+  Tensor hist;
+  std::vector<Tensor> bin_edges;  ///< one a dimension
+};
+struct HistogramDdOptions {
+  std::vector<double> range = {};  ///< low and high of each dimension one after another; else those of x
+  Tensor weight = {};
+  bool density = false;
+};
+
+/// Counts of points, the last dimension of x (..., dimensions), in boxes: as histogram() with `bins` equal bins (one
+/// number for all dimensions or one each), or between the edges of each dimension.
+HistogramDd histogramdd(const Tensor& x, const Shape& bins, const HistogramDdOptions& options = {});
+HistogramDd histogramdd(const Tensor& x, const std::vector<Tensor>& edges, const HistogramDdOptions& options = {});
 
 struct SearchOptions {
   bool right = false;  ///< behind equal boundaries instead of in front

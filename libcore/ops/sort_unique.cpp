@@ -7,14 +7,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/detail/host_math.h"
+#include "libcore/ops/operators.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
+#include "libcore/ops/scan.h"
 #include "libcore/ops/scatter.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
@@ -132,14 +135,19 @@ const char* type_text(DType dtype) {
   return dtype == DType::f64 ? "double" : dtype == DType::f32 ? "float" : scalar_type_name(dtype);
 }
 
+/// Which bin a value is in, or nothing outside of all; the last bin has its right edge too.
+std::optional<std::size_t> bin_of(double value, const std::vector<double>& edges) {
+  if (!(value >= edges.front() && value <= edges.back())) return {};
+  const auto bin = static_cast<std::size_t>(std::upper_bound(edges.begin(), edges.end(), value) - edges.begin()) - 1;
+  return std::min(bin, edges.size() - 2);
+}
+
 /// The counts of `values` between ascending edges, by weight.
 std::vector<double> counted_between(const std::vector<double>& values, const std::vector<double>& weights,
                                     const std::vector<double>& edges) {
   std::vector<double> counts(edges.size() - 1, 0);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!(values[i] >= edges.front() && values[i] <= edges.back())) continue;
-    auto bin = static_cast<std::size_t>(std::upper_bound(edges.begin(), edges.end(), values[i]) - edges.begin()) - 1;
-    counts[std::min(bin, counts.size() - 1)] += weights.empty() ? 1 : weights[i];
+    if (const auto bin = bin_of(values[i], edges)) counts[*bin] += weights.empty() ? 1 : weights[i];
   }
   return counts;
 }
@@ -155,6 +163,91 @@ void check_histogram(const Tensor& x, const Tensor& weight) {
         "its innermost dimension, but got input with shape " +
         to_list({x.numel(), 1}) + " and weight with shape " + to_list(weight.sizes()));
   }
+}
+
+void check_bins(std::int64_t bins, std::size_t dim) {
+  if (bins > 0) return;
+  fail("torch.histogram(): bins must be > 0, but got " + std::to_string(bins) + " for dimension " +
+       std::to_string(dim));
+}
+
+/// The edges of equal bins over a range, or over that of x. dim: for messages.
+Tensor equal_edges(const Tensor& x, std::int64_t bins, const std::optional<std::pair<double, double>>& range,
+                   std::size_t dim) {
+  double low = 0, high = 0;
+  const std::string at = std::to_string(dim);
+  if (range) {
+    low = range->first;
+    high = range->second;
+    if (low > high) {
+      fail("torch.histogramdd: min should not exceed max, but got min " + short_number(low) + " max " +
+           short_number(high) + " for dimension " + at);
+    }
+  } else if (x.numel() > 0) {
+    low = x.min().item<double>();
+    high = x.max().item<double>();
+  }
+  if (!std::isfinite(low) || !std::isfinite(high)) {
+    fail("torch.histogramdd: dimension " + at + "'s range [" + short_number(low) + ", " + short_number(high) +
+         "] is not finite");
+  }
+  if (low == high) {
+    low -= 0.5;
+    high += 0.5;
+  }
+  return linspace(low, high, bins + 1, {.dtype = x.dtype(), .device = x.device()});
+}
+
+void check_points(const Tensor& x, std::size_t lists, const HistogramDdOptions& o) {
+  if (x.dim() < 2) fail("torch.histogramdd: input tensor should have at least 2 dimensions");
+  const auto rank = static_cast<std::size_t>(x.size(-1));
+  if (lists != rank) fail("histogramdd: The size of bins must be equal to the innermost dimension of the input.");
+  Shape points = x.sizes();
+  points.pop_back();
+  if (o.weight.defined() && o.weight.sizes() != points) {
+    fail(
+        "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding "
+        "its innermost dimension, but got input with shape " +
+        to_list(x.sizes()) + " and weight with shape " + to_list(o.weight.sizes()));
+  }
+  if (!o.range.empty() && o.range.size() != 2 * rank) {
+    fail("torch.histogramdd: for a " + std::to_string(rank) + "-dimensional histogram range should have " +
+         std::to_string(2 * rank) + " elements, but got " + std::to_string(o.range.size()));
+  }
+  check_histogram(x, {});
+}
+
+Tensor counted_in_boxes(const Tensor& x, const std::vector<Tensor>& edges, const HistogramDdOptions& o) {
+  Shape sizes;
+  std::vector<std::vector<double>> at;
+  for (const Tensor& edge : edges) {
+    sizes.push_back(edge.numel() - 1);
+    at.push_back(edge.to_vector<double>());
+  }
+  const std::vector<double> values = x.to_vector<double>();
+  const std::vector<double> weights = o.weight.defined() ? o.weight.to_vector<double>() : std::vector<double>{};
+  std::vector<double> counts(static_cast<std::size_t>(sizes.numel()), 0);
+  const std::size_t rank = at.size();
+  double total = 0;
+  for (std::size_t point = 0; rank > 0 && point < values.size() / rank; ++point) {
+    std::size_t box = 0;
+    bool inside = true;
+    for (std::size_t d = 0; d < rank && inside; ++d) {
+      const std::optional<std::size_t> bin = bin_of(values[point * rank + d], at[d]);
+      inside = bin.has_value();
+      box = box * static_cast<std::size_t>(sizes[d]) + bin.value_or(0);
+    }
+    if (!inside) continue;
+    counts[box] += weights.empty() ? 1 : weights[point];
+    total += weights.empty() ? 1 : weights[point];
+  }
+  Tensor hist = from_values(std::span<const double>(counts), sizes, {.device = x.device()});
+  for (std::size_t d = 0; o.density && d < rank; ++d) {
+    Shape along(rank, 1);
+    along[d] = -1;
+    hist = hist / diff(edges[d].to(DType::f64)).reshape(along);
+  }
+  return (o.density ? hist / total : hist).to(x.dtype());
 }
 
 }  // namespace
@@ -187,29 +280,36 @@ Histogram histogram(const Tensor& x, const Tensor& edges, const HistogramOptions
 
 Histogram histogram(const Tensor& x, std::int64_t bins, const HistogramOptions& options) {
   check_histogram(x, options.weight);
-  if (bins <= 0) fail("torch.histogram(): bins must be > 0, but got " + std::to_string(bins) + " for dimension 0");
-  double low = 0, high = 0;
-  if (options.range) {
-    low = options.range->first;
-    high = options.range->second;
-    if (low > high) {
-      fail("torch.histogramdd: min should not exceed max, but got min " + short_number(low) + " max " +
-           short_number(high) + " for dimension 0");
-    }
-  } else if (x.numel() > 0) {
-    low = x.min().item<double>();
-    high = x.max().item<double>();
+  check_bins(bins, 0);
+  return histogram(x, equal_edges(x, bins, options.range, 0), options);
+}
+
+HistogramDd histogramdd(const Tensor& x, const std::vector<Tensor>& edges, const HistogramDdOptions& options) {
+  check_points(x, edges.size(), options);
+  for (std::size_t d = 0; d < edges.size(); ++d) {
+    if (edges[d].numel() < 2) check_bins(0, d);
+    if (edges[d].dtype() == x.dtype()) continue;
+    fail(std::string("torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with "
+                     "dtype ") +
+         type_text(x.dtype()) + " and bins for dimension " + std::to_string(d) + " with dtype " +
+         type_text(edges[d].dtype()));
   }
-  if (!std::isfinite(low) || !std::isfinite(high)) {
-    fail("torch.histogramdd: dimension 0's range [" + short_number(low) + ", " + short_number(high) +
-         "] is not finite");
+  return {counted_in_boxes(x, edges, options), edges};
+}
+
+HistogramDd histogramdd(const Tensor& x, const Shape& bins, const HistogramDdOptions& options) {
+  const std::size_t rank = x.dim() > 1 ? static_cast<std::size_t>(x.size(-1)) : 0;
+  const Shape counts = bins.size() == 1 && rank > 0 ? Shape(rank, bins[0]) : bins;
+  check_points(x, counts.size(), options);
+  const Tensor columns = x.detach().reshape({-1, x.size(-1)});
+  std::vector<Tensor> edges;
+  for (std::size_t d = 0; d < rank; ++d) {
+    check_bins(counts[d], d);
+    std::optional<std::pair<double, double>> range;
+    if (!options.range.empty()) range = {options.range[2 * d], options.range[2 * d + 1]};
+    edges.push_back(equal_edges(columns.select(1, static_cast<std::int64_t>(d)), counts[d], range, d));
   }
-  if (low == high) {
-    low -= 0.5;
-    high += 0.5;
-  }
-  const Tensor edges = linspace(low, high, bins + 1, {.dtype = x.dtype(), .device = x.device()});
-  return histogram(x, edges, options);
+  return histogramdd(x, edges, options);
 }
 
 Tensor histc(const Tensor& x, std::int64_t bins, double low, double high) {

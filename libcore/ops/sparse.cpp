@@ -315,6 +315,34 @@ Tensor sparse_coo_tensor(const Tensor& indices, const Tensor& values, const Shap
   return make_sparse(sizes, {places, values.detach(), indices.size(1) < 2});
 }
 
+Tensor to_sparse(const Tensor& x, std::optional<std::int64_t> sparse_dim) {
+  if (x.is_sparse()) return x;
+  const std::int64_t count = sparse_dim.value_or(x.dim());
+  if (x.dim() > 0 && count == 0) fail("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0");
+  if (count < 0 || count > x.dim()) {
+    fail("dense_to_sparse: sparse_dim argument must be in [0," + std::to_string(x.dim()) + "] range, but " +
+         std::to_string(count) + " is given");
+  }
+  const NoGradGuard no_history;
+  Tensor held = x.detach() != 0;
+  for (std::int64_t d = x.dim(); d > count; --d) held = held.any(Shape{d - 1});
+  const Tensor indices = nonzero(held).t().contiguous();
+  const Tensor values =
+      count == 0 ? x.detach().reshape({1}).narrow(0, 0, indices.size(1)) : detail::rows_at(x, indices);
+  return make_sparse(x.sizes(), {indices, values.clone(), true});
+}
+
+Tensor sparse_mask(const Tensor& x, const Tensor& mask) {
+  const SparseParts& places = require_sparse(mask, "sparse_mask");
+  if (x.is_sparse()) detail::throw_sparse();
+  if (x.sizes() != mask.sizes()) {
+    fail("sparse_mask(): operands have incompatible sizes; self has size " + to_list(x.sizes()) +
+         " but mask has size " + to_list(mask.sizes()));
+  }
+  const NoGradGuard no_history;
+  return make_sparse(x.sizes(), {places.indices, detail::rows_at(x, places.indices), places.coalesced});
+}
+
 Tensor to_dense(const Tensor& x) {
   if (!x.is_sparse()) return x;
   const Tensor dense = zeros(x.sizes(), {.dtype = x.dtype(), .device = x.device()});

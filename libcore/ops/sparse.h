@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include "libcore/tensor/tensor.h"
@@ -23,6 +24,11 @@ std::ostream& operator<<(std::ostream& out, Layout layout);
 /// indices: int64 (sparse dimensions, n); values: (n, remaining sizes). A place that occurs several times stands for
 /// the sum. Errors(runtime): PyTorch's texts for sizes that do not fit and places outside.
 Tensor sparse_coo_tensor(const Tensor& indices, const Tensor& values, const Shape& sizes);
+/// The elements of a dense tensor that are not 0; with sparse_dim the rows of its first so many dimensions that are not
+/// all 0. Error(runtime) "dense_to_sparse: sparse_dim argument must be in [0,2] range, but 3 is given".
+Tensor to_sparse(const Tensor& x, std::optional<std::int64_t> sparse_dim = {});
+/// x, dense, at the places of a sparse tensor of the same sizes.
+Tensor sparse_mask(const Tensor& x, const Tensor& mask);
 /// Itself when it is dense already.
 Tensor to_dense(const Tensor& x);
 /// Each place once, in ascending order.

@@ -205,6 +205,14 @@ Tensor scaled_modified_bessel_k0(const Tensor& x) {
 Tensor scaled_modified_bessel_k1(const Tensor& x) {
   return host_unary(x, detail::scaled_bessel_k1);
 }
+Tensor airy_ai(const Tensor& x) {
+  const DType dtype = detail::float_result(x);
+  if (is_complex(x.dtype()) || (dtype != DType::f32 && dtype != DType::f64)) {
+    fail(std::string("\"airy_ai_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'",
+         ErrorCode::not_implemented);
+  }
+  return host_unary(x, detail::airy_ai);
+}
 Tensor spherical_bessel_j0(const Tensor& x) {
   return host_unary(x, [](double v) { return v == 0 ? 1 : std::isinf(v) ? 0 : std::sin(v) / v; });
 }

@@ -87,6 +87,29 @@ Tensor modified_bessel_k1(const Tensor& x);
 Tensor scaled_modified_bessel_k0(const Tensor& x);
 Tensor scaled_modified_bessel_k1(const Tensor& x);
 Tensor spherical_bessel_j0(const Tensor& x);
+/// Airy's function Ai. Has no gradient. PyTorch's values between -6 and -2.09 are wrong by up to 7e-7, these are not.
+Tensor airy_ai(const Tensor& x);
+
+// Orthogonal polynomials of degree n (cut to an integer; 0 below degree 0), by their recurrences in the dtype of the
+// result, or where PyTorch does so by cosines. f32 and f64; no gradients, as PyTorch's. Hermite's are NaN from degree
+// 128 (f32) or 512 (f64) on. Errors(not_implemented): "\"chebyshev_polynomial_t_cpu\" not implemented for 'Half'".
+#define CORE_POLYNOMIAL(name)                    \
+  Tensor name(const Tensor& x, const Tensor& n); \
+  Tensor name(const Tensor& x, Scalar n);        \
+  Tensor name(Scalar x, const Tensor& n);
+CORE_POLYNOMIAL(chebyshev_polynomial_t)
+CORE_POLYNOMIAL(chebyshev_polynomial_u)
+CORE_POLYNOMIAL(chebyshev_polynomial_v)
+CORE_POLYNOMIAL(chebyshev_polynomial_w)
+CORE_POLYNOMIAL(shifted_chebyshev_polynomial_t)
+CORE_POLYNOMIAL(shifted_chebyshev_polynomial_u)
+CORE_POLYNOMIAL(shifted_chebyshev_polynomial_v)
+CORE_POLYNOMIAL(shifted_chebyshev_polynomial_w)
+CORE_POLYNOMIAL(hermite_polynomial_h)
+CORE_POLYNOMIAL(hermite_polynomial_he)
+CORE_POLYNOMIAL(laguerre_polynomial_l)
+CORE_POLYNOMIAL(legendre_polynomial_p)
+#undef CORE_POLYNOMIAL
 
 }  // namespace special
 }  // namespace core

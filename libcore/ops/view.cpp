@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libcore/base/fail.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/tensor.h"
@@ -41,6 +42,11 @@ Shape distinct_dims(const Shape& dims, std::int64_t rank, const char* what) {
     wrapped.push_back(d);
   }
   return wrapped;
+}
+
+std::vector<Tensor> copies(std::vector<Tensor> views) {
+  for (Tensor& view : views) view = alias_copy(view);
+  return views;
 }
 
 }  // namespace
@@ -157,6 +163,68 @@ Tensor squeeze(const Tensor& x, const Shape& dims) {
     if (chosen[static_cast<std::size_t>(d)]) out = out.squeeze(d);
   }
   return out;
+}
+
+Tensor alias_copy(const Tensor& x) {
+  return x.clone(MemoryFormat::contiguous);
+}
+Tensor detach_copy(const Tensor& x) {
+  return x.detach().clone(MemoryFormat::contiguous);
+}
+Tensor as_strided_copy(const Tensor& x, const Shape& sizes, const Shape& strides, std::optional<std::int64_t> offset) {
+  return alias_copy(x.as_strided(sizes, strides, offset));
+}
+Tensor diagonal_copy(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
+  return alias_copy(x.diagonal(offset, dim1, dim2));
+}
+Tensor expand_copy(const Tensor& x, const Shape& sizes) {
+  return alias_copy(x.expand(sizes));
+}
+Tensor permute_copy(const Tensor& x, const Shape& dims) {
+  return alias_copy(x.permute(dims));
+}
+Tensor select_copy(const Tensor& x, std::int64_t dim, std::int64_t index) {
+  return alias_copy(x.select(dim, index));
+}
+Tensor slice_copy(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> start, std::optional<std::int64_t> end,
+                  std::int64_t step) {
+  return alias_copy(x.slice(dim, start, end, step));
+}
+Tensor squeeze_copy(const Tensor& x) {
+  return alias_copy(x.squeeze());
+}
+Tensor squeeze_copy(const Tensor& x, std::int64_t dim) {
+  return alias_copy(x.squeeze(dim));
+}
+Tensor unsqueeze_copy(const Tensor& x, std::int64_t dim) {
+  return alias_copy(x.unsqueeze(dim));
+}
+Tensor t_copy(const Tensor& x) {
+  return alias_copy(x.t());
+}
+Tensor transpose_copy(const Tensor& x, std::int64_t a, std::int64_t b) {
+  return alias_copy(x.transpose(a, b));
+}
+Tensor unfold_copy(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t step) {
+  return alias_copy(x.unfold(dim, size, step));
+}
+Tensor view_copy(const Tensor& x, const Shape& sizes) {
+  return alias_copy(x.view(sizes));
+}
+Tensor view_as_real_copy(const Tensor& x) {
+  return alias_copy(view_as_real(x));
+}
+Tensor view_as_complex_copy(const Tensor& x) {
+  return alias_copy(view_as_complex(x));
+}
+std::vector<Tensor> split_copy(const Tensor& x, std::int64_t size, std::int64_t dim) {
+  return copies(x.split(size, dim));
+}
+std::vector<Tensor> split_with_sizes_copy(const Tensor& x, const Shape& sizes, std::int64_t dim) {
+  return copies(x.split(sizes, dim));
+}
+std::vector<Tensor> unbind_copy(const Tensor& x, std::int64_t dim) {
+  return copies(x.unbind(dim));
 }
 
 }  // namespace core

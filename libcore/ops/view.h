@@ -33,6 +33,30 @@ Tensor squeeze(const Tensor& x, const Shape& dims);
 
 /// A copy of narrow().
 Tensor narrow_copy(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);
+// Copies of views, dense and with history: torch.X_copy.
+Tensor alias_copy(const Tensor& x);
+Tensor detach_copy(const Tensor& x);
+Tensor as_strided_copy(const Tensor& x, const Shape& sizes, const Shape& strides,
+                       std::optional<std::int64_t> offset = {});
+Tensor diagonal_copy(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1);
+Tensor expand_copy(const Tensor& x, const Shape& sizes);
+Tensor permute_copy(const Tensor& x, const Shape& dims);
+Tensor select_copy(const Tensor& x, std::int64_t dim, std::int64_t index);
+Tensor slice_copy(const Tensor& x, std::int64_t dim = 0, std::optional<std::int64_t> start = {},
+                  std::optional<std::int64_t> end = {}, std::int64_t step = 1);
+Tensor squeeze_copy(const Tensor& x);
+Tensor squeeze_copy(const Tensor& x, std::int64_t dim);
+Tensor unsqueeze_copy(const Tensor& x, std::int64_t dim);
+Tensor t_copy(const Tensor& x);
+Tensor transpose_copy(const Tensor& x, std::int64_t a, std::int64_t b);
+Tensor unfold_copy(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t step);
+Tensor view_copy(const Tensor& x, const Shape& sizes);
+Tensor view_as_real_copy(const Tensor& x);
+Tensor view_as_complex_copy(const Tensor& x);
+std::vector<Tensor> split_copy(const Tensor& x, std::int64_t size, std::int64_t dim = 0);
+std::vector<Tensor> split_with_sizes_copy(const Tensor& x, const Shape& sizes, std::int64_t dim = 0);
+std::vector<Tensor> unbind_copy(const Tensor& x, std::int64_t dim = 0);
+
 /// x summed to a shape that broadcasts to its own. Error(runtime) "size {[4]} is not expandable to size {[2, 3]}.".
 Tensor sum_to_size(const Tensor& x, const Shape& sizes);
 Tensor atleast_1d(const Tensor& x);

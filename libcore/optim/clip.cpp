@@ -41,8 +41,8 @@ void clip_grads_with_norm_(const std::vector<Tensor>& params, double max_norm, c
   for (const Tensor& grad : grads) grad.mul_(factor.to(grad.device()));
 }
 
-Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type, bool error_if_nonfinite) {
-  const Tensor total = total_norm(gradients(params), norm_type);
+Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type, bool error_if_nonfinite) {
+  const Tensor total = total_norm(tensors, norm_type);
   if (error_if_nonfinite && !std::isfinite(total.item<double>())) {
     throw Error(
         ErrorCode::runtime,
@@ -50,6 +50,11 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
             " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error and "
             "scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`");
   }
+  return total;
+}
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type, bool error_if_nonfinite) {
+  const Tensor total = get_total_norm(gradients(params), norm_type, error_if_nonfinite);
   clip_grads_with_norm_(params, max_norm, total);
   return total;
 }

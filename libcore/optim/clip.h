@@ -15,6 +15,8 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
                        bool error_if_nonfinite = false);
 /// The norm that clip_grad_norm_ finds. An empty list has norm 0.
 Tensor total_norm(const std::vector<Tensor>& tensors, double norm_type = 2);
+/// As total_norm(), by PyTorch's name and with the error of clip_grad_norm_.
+Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type = 2, bool error_if_nonfinite = false);
 /// The other half of clip_grad_norm_: scales the gradients to a norm of `max_norm`, where they had `total_norm`.
 void clip_grads_with_norm_(const std::vector<Tensor>& params, double max_norm, const Tensor& total_norm);
 /// Clamps every gradient to [-clip_value, clip_value].

@@ -194,10 +194,37 @@ std::vector<double> linspace_values(T start, T end, std::int64_t steps) {
   return values;
 }
 
+std::int64_t checked_steps(std::int64_t steps) {
+  if (steps < 0) throw Error(ErrorCode::runtime, "number of steps must be non-negative");
+  return steps;
+}
+
+/// That `layout` names each dimension once.
+void check_layout(const Shape& sizes, const Shape& layout) {
+  if (sizes.size() != layout.size()) {
+    throw Error(ErrorCode::runtime,
+                "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = " +
+                    std::to_string(sizes.size()) +
+                    " is not equal to len(physical_layout) = " + std::to_string(layout.size()));
+  }
+  std::vector<bool> seen(sizes.size(), false);
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (layout[i] < 0 || layout[i] >= static_cast<std::int64_t>(sizes.size())) {
+      throw Error(ErrorCode::runtime, "Dimension out of range (expected to be between 0 and " +
+                                          std::to_string(sizes.size() - 1) + ", but got " + std::to_string(layout[i]) +
+                                          " at index " + std::to_string(i) +
+                                          ").  NB: negative dims not currently supported; file an issue if you want "
+                                          "it.");
+    }
+    if (seen[static_cast<std::size_t>(layout[i])]) throw Error(ErrorCode::runtime, "Duplicate dim not allowed");
+    seen[static_cast<std::size_t>(layout[i])] = true;
+  }
+}
+
 }  // namespace
 
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
-  if (steps < 0) throw Error(ErrorCode::runtime, "number of steps must be non-negative");
+  checked_steps(steps);
   DType dtype = options.dtype.value_or(default_dtype());
   std::vector<double> values = dtype == DType::f32
                                    ? linspace_values(static_cast<float>(start), static_cast<float>(end), steps)
@@ -205,6 +232,40 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
   TensorOptions all = options;
   all.dtype = dtype;
   return from_values(values, all);
+}
+
+Tensor logspace(double start, double end, std::int64_t steps, double base, const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(default_dtype());
+  TensorOptions all = options;
+  all.dtype = dtype;
+  if (dtype == DType::f32) {
+    std::vector<double> values =
+        linspace_values(static_cast<float>(start), static_cast<float>(end), checked_steps(steps));
+    for (double& value : values) value = std::pow(static_cast<float>(base), static_cast<float>(value));
+    return from_values(values, all);
+  }
+  const auto whole = [&](double value) { return is_floating(dtype) ? value : std::trunc(value); };
+  std::vector<double> values = linspace_values(whole(start), whole(end), checked_steps(steps));
+  for (double& value : values) value = std::pow(whole(base), value);
+  return from_values(values, all);
+}
+
+Tensor scalar_tensor(Scalar value, const TensorOptions& options) {
+  TensorOptions all = options;
+  all.dtype = options.dtype.value_or(default_dtype());
+  return full({}, value, all);
+}
+
+Tensor empty_permuted(const Shape& sizes, const Shape& physical_layout, const TensorOptions& options) {
+  check_layout(sizes, physical_layout);
+  Shape strides(sizes.size(), 0);
+  std::int64_t step = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    const auto dim = static_cast<std::size_t>(physical_layout[i]);
+    strides[dim] = step;
+    step *= std::max<std::int64_t>(sizes[dim], 1);
+  }
+  return empty_strided(sizes, strides, options);
 }
 
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, const TensorOptions& options) {

@@ -65,6 +65,13 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
 Tensor arange(Scalar start, Scalar end, const TensorOptions& options = {});
 Tensor arange(Scalar end, const TensorOptions& options = {});
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options = {});
+/// base to the power of linspace()'s numbers. Error(runtime) "number of steps must be non-negative".
+Tensor logspace(double start, double end, std::int64_t steps, double base = 10, const TensorOptions& options = {});
+/// Of no dimensions, in the default float type unless a dtype is given.
+Tensor scalar_tensor(Scalar value, const TensorOptions& options = {});
+/// Of these sizes, with physical_layout's last dimension innermost in memory. Errors(runtime): PyTorch's texts for what
+/// is no permutation.
+Tensor empty_permuted(const Shape& sizes, const Shape& physical_layout, const TensorOptions& options = {});
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = {}, const TensorOptions& options = {});
 
 /// Nested braces: tensor({{1.0, 2.0}, {3.0, 4.0}}), tensor({1, 2}) (int64), tensor(3.5) (0-dim).

@@ -288,6 +288,17 @@ Tensor randperm(std::int64_t n, const RandomOptions& options) {
   return filled(Shape{n}, dtype, options, {RandomOp::permutation});
 }
 
+Tensor randint_like(const Tensor& like, std::int64_t low, std::int64_t high, const RandomOptions& options) {
+  RandomOptions same = options;
+  same.dtype = options.dtype.value_or(like.dtype());
+  same.device = options.device.value_or(like.device());
+  return randint(low, high, like.sizes(), same);
+}
+
+Tensor randint_like(const Tensor& like, std::int64_t high, const RandomOptions& options) {
+  return randint_like(like, 0, high, options);
+}
+
 Tensor rand_like(const Tensor& like, const RandomOptions& options) {
   RandomOptions same = options;
   same.dtype = options.dtype.value_or(like.dtype());

@@ -43,6 +43,9 @@ Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& optio
 Tensor randperm(std::int64_t n, const RandomOptions& options = {});
 Tensor rand_like(const Tensor& like, const RandomOptions& options = {});
 Tensor randn_like(const Tensor& like, const RandomOptions& options = {});
+/// randint() in the sizes and the dtype of `like`.
+Tensor randint_like(const Tensor& like, std::int64_t low, std::int64_t high, const RandomOptions& options = {});
+Tensor randint_like(const Tensor& like, std::int64_t high, const RandomOptions& options = {});
 /// One value for each pair of mean and standard deviation; shapes broadcast.
 Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generator>& generator = {});
 /// 1 with the probability that stands in each element, else 0.

@@ -85,6 +85,12 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   return sizes;
 }
 
+bool can_cast(DType from, DType to) {
+  if (is_complex(from) && !is_complex(to)) return false;
+  if (is_floating(from) && !is_inexact(to)) return false;
+  return from == DType::boolean || to != DType::boolean;
+}
+
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (is_complex(a) || is_complex(b)) return promote_complex(a, b);

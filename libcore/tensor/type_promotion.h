@@ -11,6 +11,9 @@ namespace core {
 DType result_type(const Tensor& a, const Tensor& b);
 DType result_type(const Tensor& a, Scalar b);
 DType promote_types(DType a, DType b);
+/// Whether results of `from` may be written into a tensor of `to`: not complex into real, float into integer, or a
+/// number into bool.
+bool can_cast(DType from, DType to);
 
 /// Error(runtime) "The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1".
 Shape broadcast_shapes(const Shape& a, const Shape& b);

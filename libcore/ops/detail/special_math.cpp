@@ -51,6 +51,19 @@ double scaled_bessel_i(int n, double x) {
   return n == 1 && x < 0 ? -value : value;
 }
 
+/// The two power series of Ai around 0. REQUIRES: -2 <= x <= 1.
+double airy_series(double x) {
+  constexpr double kValue = 0.355028053887817239260, kSlope = 0.258819403792806798405;  // Ai(0) and -Ai'(0)
+  const double cube = x * x * x;
+  double even = 1, odd = x, total = kValue - kSlope * x;
+  for (int k = 3; std::abs(even) + std::abs(odd) > kEpsilon / 16; k += 3) {
+    even *= cube / (k * (k - 1));
+    odd *= cube / (k * (k + 1));
+    total += kValue * even - kSlope * odd;
+  }
+  return total;
+}
+
 double scaled_bessel_k(int n, double x) {
   if (std::isnan(x) || x < 0) return kNaN;
   if (x == 0) return kInfinity;
@@ -198,6 +211,15 @@ double scaled_bessel_k0(double x) {
 }
 double scaled_bessel_k1(double x) {
   return scaled_bessel_k(1, x);
+}
+
+double airy_ai(double x) {
+  if (std::isnan(x) || std::isinf(x)) return kNaN;
+  if (x > 103.892) return 0;
+  const double size = std::abs(x), root = std::sqrt(size), arc = 2 * size * root / 3;
+  if (x > 1) return std::sqrt(x / 3) / pi * std::cyl_bessel_k(1.0 / 3, arc);
+  if (x >= -2) return airy_series(x);
+  return root / 2 * (std::cyl_bessel_j(1.0 / 3, arc) - std::cyl_neumann(1.0 / 3, arc) / std::numbers::sqrt3);
 }
 
 }  // namespace core::detail

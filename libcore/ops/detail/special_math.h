@@ -27,4 +27,7 @@ double scaled_bessel_i1(double x);
 double scaled_bessel_k0(double x);
 double scaled_bessel_k1(double x);
 
+/// Airy's function Ai; 0 beyond 103.892, NaN at infinity. Below 0, where it swings, 1e-13 as such.
+double airy_ai(double x);
+
 }  // namespace core::detail

@@ -62,6 +62,20 @@ LUFactorsInfo lu_factor_ex(const Tensor& a);
 /// is not positive-definite (the leading minor of order 1 is not positive-definite)."
 Tensor cholesky(const Tensor& a, bool upper = false);
 
+/// a = L @ D @ L^T of symmetric matrices (with `hermitian` L @ D @ L^H), of which the lower triangle is read; D has
+/// blocks of one or two rows.
+struct LDLFactors {
+  Tensor LD;      ///< as LAPACK packs them
+  Tensor pivots;  ///< int32
+};
+struct LDLFactorsInfo {
+  Tensor LD, pivots, info;
+};
+/// Have no derivative. Error(runtime) "linalg.ldl_factor: The factorization could not be completed because D[1,1] is
+/// zero ...".
+LDLFactors ldl_factor(const Tensor& a, bool hermitian = false);
+LDLFactorsInfo ldl_factor_ex(const Tensor& a, bool hermitian = false);
+
 struct WithInfo {
   Tensor result;
   Tensor info;  ///< int32, 0 where all went well, else what stood in the way
@@ -91,6 +105,10 @@ struct SingularValues {
 /// transpose. Errors: those of linalg::householder_product().
 Tensor ormqr(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left = true,
              bool transpose = false);
+
+/// The p, l and u of lu_factor()'s result; a part that is not wanted is an empty tensor.
+/// Errors(runtime): PyTorch's texts for pivots of another dtype or sizes.
+linalg::LU lu_unpack(const Tensor& lu, const Tensor& pivots, bool unpack_data = true, bool unpack_pivots = true);
 
 /// The factors of qr() as LAPACK keeps them. Has no derivative.
 Reflections geqrf(const Tensor& a);

@@ -8,6 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/copy.h"
+#include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/linalg_checks.h"
 #include "libcore/ops/detail/lu_factors.h"
 #include "libcore/ops/join.h"
@@ -134,3 +135,40 @@ LUFactors lu_factor(const Tensor& a) {
 }
 
 }  // namespace core::linalg
+
+namespace core {
+namespace {
+
+void check_unpack(const Tensor& lu, const Tensor& pivots) {
+  if (lu.dim() < 2) {
+    detail::linalg_fail("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: " + to_list(lu.sizes()) +
+                        " instead");
+  }
+  if (pivots.dtype() != DType::i32) {
+    detail::linalg_fail(
+        "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function "
+        "is intended to be used with the output produced by torch.linalg.lu_factor");
+  }
+  const Shape wanted = detail::with_sizes(detail::batch_sizes(lu), {std::min(lu.size(-1), lu.size(-2))});
+  if (pivots.sizes() == wanted) return;
+  throw Error(ErrorCode::value, "Expected LU_pivots to have shape " + to_list(wanted) + " but got " +
+                                    to_list(pivots.sizes()) + " instead.");
+}
+
+}  // namespace
+
+linalg::LU lu_unpack(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool unpack_pivots) {
+  if (unpack_pivots || unpack_data) check_unpack(lu, pivots);
+  const Tensor none = empty({0}, {.dtype = lu.dtype(), .device = lu.device()});
+  linalg::LU parts{none, none, none};
+  if (unpack_pivots) parts.p = detail::permutation(pivots, lu.size(-2), lu);
+  if (!unpack_data) return parts;
+  const TensorList factors = composed_many("LuUnpackBackward0", {lu}, [](const TensorList& in) {
+    return TensorList{detail::lower_factor(in[0]), detail::upper_factor(in[0])};
+  });
+  parts.l = factors[0];
+  parts.u = factors[1];
+  return parts;
+}
+
+}  // namespace core

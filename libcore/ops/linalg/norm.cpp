@@ -151,3 +151,23 @@ Tensor cond(const Tensor& a, const std::optional<MatrixOrder>& ord) {
 }
 
 }  // namespace core::linalg
+
+namespace core {
+
+Tensor frobenius_norm(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (dims.size() > 2) {
+    detail::linalg_fail("Expected at most 2 dimensions, but got " + std::to_string(dims.size()) +
+                        " dimensions instead.");
+  }
+  return norm(x, {.p = 2, .dims = dims, .keepdim = keepdim});
+}
+
+Tensor nuclear_norm(const Tensor& x, bool keepdim) {
+  return nuclear_norm(x, {-2, -1}, keepdim);
+}
+
+Tensor nuclear_norm(const Tensor& x, const Shape& dims, bool keepdim) {
+  return linalg::matrix_norm(x, {.ord = "nuc", .dims = dims, .keepdim = keepdim});
+}
+
+}  // namespace core

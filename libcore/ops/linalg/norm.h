@@ -46,3 +46,13 @@ Tensor norm(const Tensor& x, const NormOptions& options = {});
 Tensor cond(const Tensor& a, const std::optional<MatrixOrder>& ord = {});
 
 }  // namespace core::linalg
+
+namespace core {
+
+/// Of vectors along one dimension or of matrices in two. Errors(runtime): PyTorch's texts for other numbers of them.
+Tensor frobenius_norm(const Tensor& x, const Shape& dims, bool keepdim = false);
+/// The sum of singular values of a matrix, or of the matrices in two dimensions.
+Tensor nuclear_norm(const Tensor& x, bool keepdim = false);
+Tensor nuclear_norm(const Tensor& x, const Shape& dims, bool keepdim = false);
+
+}  // namespace core

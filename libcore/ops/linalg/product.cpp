@@ -2,16 +2,20 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcore/autograd/autocast_casts.h"
+#include "libcore/autograd/conjugates.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/linalg_checks.h"
+#include "libcore/ops/linalg/decompose.h"
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -66,7 +70,25 @@ void check_chain(const std::vector<Tensor>& tensors) {
   }
 }
 
+/// The gradient belongs to symmetric matrices, and is itself one.
+struct MatrixSqrthBackward final : Node, FollowsConvention {
+  std::string_view name() const override { return "LinalgMatrixSqrthBackward0"; }
+  TensorList apply(TensorList g) override {
+    const auto [values, v] = eigh(saved(0));
+    const Tensor roots = sqrt(clamp(values, 0)), up = (g[0] + turned(g[0])) * 0.5;
+    const Tensor inner = matmul(turned(v), matmul(up, v)) / (row(roots) + column(roots));
+    return {matmul(v, matmul(inner, turned(v)))};
+  }
+};
+
 }  // namespace
+
+Tensor matrix_sqrth(const Tensor& a) {
+  check_square(a, "linalg.matrix_sqrth");
+  check_linalg_type(a, "linalg.matrix_sqrth");
+  const auto [values, v] = eigh(a.detach());
+  return with_saved_input<MatrixSqrthBackward>(a, matmul(v * row(sqrt(clamp(values, 0))), turned(v)));
+}
 
 Tensor matrix_exp(const Tensor& a) {
   check_square(a, "linalg.matrix_exp");

@@ -16,6 +16,9 @@ Tensor multi_dot(const std::vector<Tensor>& tensors);
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim = -1);
 Tensor diagonal(const Tensor& a, std::int64_t offset = 0, std::int64_t dim1 = -2, std::int64_t dim2 = -1);
 
+/// The root of symmetric (Hermitian) positive-definite matrices, of which the lower triangle is read: X with X @ X = a.
+Tensor matrix_sqrth(const Tensor& a);
+
 /// The exponential: I + a + a @ a / 2 + ...
 Tensor matrix_exp(const Tensor& a);
 

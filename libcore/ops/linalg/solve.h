@@ -60,6 +60,9 @@ struct LuSolveOptions {
 /// The x of a @ x = b from lu_factor(a).
 Tensor lu_solve(const LUFactors& factors, const Tensor& b, const LuSolveOptions& options = {});
 
+/// The x of a @ x = b from ldl_factor(a). Has no derivative.
+Tensor ldl_solve(const LDLFactors& factors, const Tensor& b, bool hermitian = false);
+
 struct LstsqOptions {
   std::optional<double> rcond = {};  ///< singular values below rcond times the largest count as 0; eps * max(m, n)
   std::string driver = "gelsy";      ///< gels, gelsy, gelsd, gelss

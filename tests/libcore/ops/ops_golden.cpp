@@ -359,6 +359,7 @@ int main(int argc, char** argv) {
     test::add_more_calls(calls);
     test::add_half_calls(calls);
     test::add_complex_calls(calls);
+    test::add_inventory_calls(calls);
     test::mark_exact(calls);
     for (test::Json c : test::items(test::member(root, "cases"))) test::run_case(c, calls, arrays, run);
     if (folder == "half") test::run_half_parts(folder, run);

@@ -68,5 +68,7 @@ void add_more_calls(OpCalls& calls);
 void add_half_calls(OpCalls& calls);
 /// What only complex/ops.json has.
 void add_complex_calls(OpCalls& calls);
+/// What only inventory/ops.json has.
+void add_inventory_calls(OpCalls& calls);
 
 }  // namespace test

@@ -16,7 +16,10 @@ extern "C" {
   void s##potrf_(const char*, const int*, T*, const int*, int*, std::size_t);                                         \
   void s##trtrs_(const char*, const char*, const char*, const int*, const int*, const T*, const int*, T*, const int*, \
                  int*, std::size_t, std::size_t, std::size_t);                                                        \
-  void s##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);
+  void s##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                   \
+  void s##sytrf_(const char*, const int*, T*, const int*, int*, T*, const int*, int*, std::size_t);                   \
+  void s##sytrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*,         \
+                 std::size_t);
 #define CORE_LAPACK_DECLARE(s, T)                                                                                  \
   CORE_LAPACK_DECLARE_ALL(s, T)                                                                                    \
   void s##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);              \
@@ -40,6 +43,9 @@ CORE_LAPACK_DECLARE(d, double)
                  const int*, int*, std::size_t, std::size_t);                                                    \
   void s##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,    \
                 const int*, R*, int*, std::size_t, std::size_t);                                                 \
+  void s##hetrf_(const char*, const int*, T*, const int*, int*, T*, const int*, int*, std::size_t);              \
+  void s##hetrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*,    \
+                 std::size_t);                                                                                   \
   void s##gelsy_(const int*, const int*, const int*, T*, const int*, T*, const int*, int*, const R*, int*, T*,   \
                  const int*, R*, int*);
 CORE_LAPACK_DECLARE(c, std::complex<float>, float)
@@ -61,6 +67,8 @@ struct Functions;
     static constexpr auto potrf = s##potrf_; \
     static constexpr auto trtrs = s##trtrs_; \
     static constexpr auto geqrf = s##geqrf_; \
+    static constexpr auto sytrf = s##sytrf_; \
+    static constexpr auto sytrs = s##sytrs_; \
     static constexpr auto orgqr = s##orgqr_; \
     static constexpr auto gesdd = s##gesdd_; \
     static constexpr auto syevd = s##syevd_; \
@@ -78,9 +86,13 @@ CORE_LAPACK_FUNCTIONS(d, double)
     static constexpr auto potrf = s##potrf_; \
     static constexpr auto trtrs = s##trtrs_; \
     static constexpr auto geqrf = s##geqrf_; \
+    static constexpr auto sytrf = s##sytrf_; \
+    static constexpr auto sytrs = s##sytrs_; \
     static constexpr auto orgqr = s##ungqr_; \
     static constexpr auto gesdd = s##gesdd_; \
     static constexpr auto heevd = s##heevd_; \
+    static constexpr auto hetrf = s##hetrf_; \
+    static constexpr auto hetrs = s##hetrs_; \
     static constexpr auto geev = s##geev_;   \
     static constexpr auto gelsy = s##gelsy_; \
   };
@@ -151,6 +163,32 @@ void lu_solve(int n, int count, const T* lu, const int* pivots, T* b) {
   const int lead = leading(n);
   int info = 0;
   Functions<T>::getrs("N", &n, &count, lu, &lead, pivots, b, &lead, &info, 1);
+}
+
+template <class T>
+int ldl(bool hermitian, int n, T* a, int* pivots) {
+  const int lead = leading(n);
+  return with_work<T>([&](T* work, int size) {
+    int info = 0;
+    if constexpr (kIsComplex<T>) {
+      if (hermitian) {
+        Functions<T>::hetrf("L", &n, a, &lead, pivots, work, &size, &info, 1);
+        return info;
+      }
+    }
+    Functions<T>::sytrf("L", &n, a, &lead, pivots, work, &size, &info, 1);
+    return info;
+  });
+}
+
+template <class T>
+void ldl_solve(bool hermitian, int n, int count, const T* ld, const int* pivots, T* b) {
+  const int lead = leading(n);
+  int info = 0;
+  if constexpr (kIsComplex<T>) {
+    if (hermitian) return Functions<T>::hetrs("L", &n, &count, ld, &lead, pivots, b, &lead, &info, 1);
+  }
+  Functions<T>::sytrs("L", &n, &count, ld, &lead, pivots, b, &lead, &info, 1);
 }
 
 template <class T>
@@ -273,15 +311,17 @@ int lstsq(int m, int n, int count, T* a, T* b, Real<T> rcond) {
   return rank;
 }
 
-#define CORE_LAPACK_INSTANCES(T)                                    \
-  template int lu(int, int, T*, int*);                              \
-  template void lu_solve(int, int, const T*, const int*, T*);       \
-  template int cholesky(char, int, T*);                             \
-  template void triangular_solve(Triangle, int, int, const T*, T*); \
-  template void qr(int, int, T*, T*);                               \
-  template void make_q(int, int, int, T*, const T*);                \
-  template int svd(char, int, int, const SvdArrays<T>&);            \
-  template int eigh(char, char, int, T*, Real<T>*);                 \
+#define CORE_LAPACK_INSTANCES(T)                                     \
+  template int lu(int, int, T*, int*);                               \
+  template void lu_solve(int, int, const T*, const int*, T*);        \
+  template int ldl(bool, int, T*, int*);                             \
+  template void ldl_solve(bool, int, int, const T*, const int*, T*); \
+  template int cholesky(char, int, T*);                              \
+  template void triangular_solve(Triangle, int, int, const T*, T*);  \
+  template void qr(int, int, T*, T*);                                \
+  template void make_q(int, int, int, T*, const T*);                 \
+  template int svd(char, int, int, const SvdArrays<T>&);             \
+  template int eigh(char, char, int, T*, Real<T>*);                  \
   template int lstsq(int, int, int, T*, T*, Real<T>);
 CORE_LAPACK_INSTANCES(float)
 CORE_LAPACK_INSTANCES(double)
