@@ -68,6 +68,25 @@ class Signs {
   std::uint64_t state_;
 };
 
+/// Singular values, the largest first, of a matrix that is not wider than high: it is made bidiagonal, and the values
+/// of that are the positive eigenvalues of a matrix with its numbers beside a diagonal of zeros. (Eigen's class for it
+/// takes most of a minute to compile.) Source: Golub and Kahan, "Calculating the singular values and pseudo-inverse of
+/// a matrix", 1965.
+Eigen::VectorXd values_of(const Matrix& tall) {
+  const Eigen::internal::UpperBidiagonalization<Matrix> bidiagonal(tall);
+  const auto& bands =
+      bidiagonal.bidiagonal().coeffs();  // the one above the diagonal, which begins in column 1; the diagonal
+  const Eigen::Index count = tall.cols();
+  Eigen::VectorXd beside(2 * count - 1);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    beside[2 * i] = bands(1, i);
+    if (i + 1 < count) beside[2 * i + 1] = bands(0, i + 1);
+  }
+  Eigen::SelfAdjointEigenSolver<Matrix> solver;
+  solver.computeFromTridiagonal(Eigen::VectorXd::Zero(2 * count), beside, Eigen::EigenvaluesOnly);
+  return solver.eigenvalues().tail(count).reverse().cwiseMax(0.0);
+}
+
 /// The columns of `block` without what lies in `known`, orthonormal. A direction that is already there gives its place
 /// to a random one: of an identity matrix the images are the directions themselves.
 Matrix orthonormal(const Matrix& known, Matrix block, Signs& signs) {
@@ -109,10 +128,14 @@ SketchedSvd decomposed(const MatrixRows& matrix, const SketchOptions& options) {
   require_squares(squares, all.cwiseAbs().maxCoeff());
   out.frobenius = std::sqrt(squares);
   const Eigen::HouseholderQR<Matrix> qr(all.transpose());
-  const Eigen::BDCSVD<Matrix> svd(Matrix(qr.matrixQR().topRows(all.rows()).triangularView<Eigen::Upper>()),
-                                  Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const Matrix square = qr.matrixQR().topRows(all.rows()).triangularView<Eigen::Upper>();
+  if (!options.vectors) {
+    const Eigen::VectorXd values = values_of(square);
+    out.values.assign(values.begin(), values.end());
+    return out;
+  }
+  const Eigen::JacobiSVD<Matrix, Eigen::NoQRPreconditioner> svd(square, Eigen::ComputeFullU | Eigen::ComputeFullV);
   out.values.assign(svd.singularValues().begin(), svd.singularValues().end());
-  if (!options.vectors) return out;
   const Rows left = svd.matrixV();
   Matrix wide = Matrix::Zero(all.cols(), all.rows());
   wide.topRows(all.rows()) = svd.matrixU();
@@ -238,13 +261,11 @@ std::vector<double> singular_values(const MatrixRows& matrix) {
   tall /= largest;
   require_finite(tall.norm() * largest);
   if (tall.rows() > tall.cols() + tall.cols() / 4) {
-    const Eigen::HouseholderQR<Eigen::Ref<Matrix>> qr(tall);
-    tall = Matrix(tall.topRows(tall.cols()).triangularView<Eigen::Upper>());
+    const Eigen::HouseholderQR<Matrix> qr(tall);
+    tall = Matrix(qr.matrixQR().topRows(tall.cols()).triangularView<Eigen::Upper>());
   }
-  const Eigen::BDCSVD<Matrix> svd(tall);
-  std::vector<double> out(smaller);
-  for (std::size_t i = 0; i < smaller; ++i) out[i] = svd.singularValues()[index(i)] * largest;
-  return out;
+  const Eigen::VectorXd values = values_of(tall) * largest;
+  return {values.begin(), values.end()};
 }
 
 SketchedSvd randomized_svd(const MatrixRows& matrix, const SketchOptions& options) {

@@ -20,8 +20,8 @@ struct MatrixRows {
 };
 
 /// All min(rows, columns) of them, the largest first, as numpy.linalg.svd gives them. Holds the matrix twice; its time
-/// grows with rows * columns * min(rows, columns). Source: Golub and Van Loan, "Matrix Computations", 5.4 (QR, then
-/// bidiagonalisation and divide and conquer, by Eigen).
+/// grows with rows * columns * min(rows, columns). Source: Golub and Van Loan, "Matrix Computations", 5.4 and 8.6 (QR,
+/// bidiagonalisation, then QR steps of a symmetric tridiagonal matrix, by Eigen).
 std::vector<double> singular_values(const MatrixRows& matrix);
 
 struct SketchOptions {
