@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -99,16 +100,20 @@ class Saver {
     auto state = std::make_shared<PendingSave::State>();
     state->path = path;
     // The thread refers to the state, which stays here until the thread is joined.
-    auto work = [state = state.get(), checkpoint = std::move(checkpoint), save = options.save, kept = kept_]() mutable {
+    hurry_ = false;
+    auto work = [this, state = state.get(), checkpoint = std::move(checkpoint), save = options.save,
+                 kept = kept_]() mutable {
       std::exception_ptr error;
       try {
         ckpt::save(*checkpoint, state->path, save);
       } catch (...) {
         error = std::current_exception();
       }
-      checkpoint.reset();  // the memory is free when the save is said to be done
-      if (kept != nullptr) kept->rest();
+      checkpoint.reset();
       state->finish(std::move(error));
+      if (kept == nullptr) return;
+      kept->join_pages(hurry_);
+      kept->rest();
     };
     auto shared = std::make_shared<decltype(work)>(std::move(work));
     try {
@@ -117,7 +122,8 @@ class Saver {
         (*shared)();
       });
     } catch (const std::system_error&) {
-      (*shared)();  // the system gives no thread (ulimit -u): then the caller waits
+      hurry_ = true;  // the system gives no thread (ulimit -u): then the caller waits
+      (*shared)();
     }
     running_ = state;
     return PendingSave(std::move(state));
@@ -130,12 +136,14 @@ class Saver {
     join();
   }
   void join() {
+    hurry_ = true;
     if (thread_.joinable()) thread_.join();
     running_.reset();
   }
 
   std::mutex mutex_;
   std::thread thread_;
+  std::atomic<bool> hurry_ = false;  // somebody waits for the thread
   std::shared_ptr<PendingSave::State> running_;
   std::shared_ptr<SnapshotMemory> kept_;
 };

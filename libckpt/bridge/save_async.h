@@ -56,6 +56,16 @@ PendingSave save_training_async(const std::filesystem::path& path, const core::M
 PendingSave save_training_async(const std::filesystem::path& path, const TrainingParts& parts,
                                 const TrainingProgress& progress = {}, const AsyncSaveOptions& options = {});
 
+/// Takes optimizer.step() and then does what save_training_async() does, in less time than one after the other: on the
+/// host the step itself copies parameters and state while they lie in the processor's cache. The file is what
+/// save_training() after the step would have written; `progress` is that of after it. What the step does not write
+/// (buffers, parameters without a gradient), tensors on a GPU, and all tensors where a hook runs after steps, are
+/// copied behind it. Errors: those of the step, before anything is saved; those of save_training_async(), with the step
+/// taken.
+PendingSave step_and_save_async(const std::filesystem::path& path, const core::Module& model,
+                                core::Optimizer& optimizer, const TrainingProgress& progress = {},
+                                const AsyncSaveOptions& options = {});
+
 namespace detail {
 /// Waits for the save under way, lets `take` make the checkpoint over a snapshot, and starts writing it.
 PendingSave start_save(const std::function<Checkpoint(Snapshot&)>& take, const std::filesystem::path& path,

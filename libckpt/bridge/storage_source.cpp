@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -14,7 +15,9 @@
 #include "libcore/backend/threads.h"
 #include "libcore/backend/transfer_ring.h"
 #include "libcore/base/error.h"
+#include "libcore/base/stream_copy.h"
 #include "libcore/base/text.h"
+#include "libcore/optim/detail/step_copies.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/pinned.h"
 
@@ -94,6 +97,8 @@ bool is_opaque(const core::Backend& backend) {
   return !backend.is_host_memory();
 }
 
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
 struct Mapped {
   void* data;
   std::size_t bytes;
@@ -103,15 +108,29 @@ struct Mapped {
   }
 };
 
-/// Memory from the system itself, which gets it back at once. It is asked for no huge pages: a guest may have given the
-/// free ones back to its host, and then they take several times as long as small ones.
+/// Memory from the system itself, which gets it back at once, from the begin of a huge page on. It is asked for no huge
+/// pages: a guest may have given the free ones back to its host, and then they take several times as long as small
+/// ones.
 core::Storage mapped_block(std::size_t bytes) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::size_t mapped = bytes + kHugePage;
+  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     throw core::Error(core::ErrorCode::device, "cpu: out of memory: tried to allocate " + core::format_size(bytes) +
                                                    " for the copy of what is saved in the background");
   }
-  return core::Storage::borrow(data, bytes, core::Device(), Mapped::release, new Mapped{data, bytes});
+  const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(data) % kHugePage) % kHugePage;
+  return core::Storage::borrow(static_cast<std::byte*>(data) + before, bytes, core::Device(), Mapped::release,
+                               new Mapped{data, mapped});
+}
+
+/// Puts huge pages in the place of small ones, if the system has any. A wish.
+void join_pages(std::byte* data, std::size_t bytes) {
+#if defined(MADV_COLLAPSE)
+  constexpr int kCollapse = MADV_COLLAPSE;
+#else
+  constexpr int kCollapse = 25;  // Linux 6.1 and later
+#endif
+  ::madvise(data, bytes, kCollapse);
 }
 
 }  // namespace
@@ -124,6 +143,7 @@ class HostCopy final : public ByteSource {
     data_ = static_cast<std::byte*>(block.data()) + at;
     block_ = std::move(block);
   }
+  bool is_placed() const { return data_ != nullptr; }
   MutableBytes bytes() { return {data_, size_}; }
 
   std::uint64_t size() const override { return size_; }
@@ -150,6 +170,7 @@ core::Storage SnapshotMemory::take(std::size_t bytes) {
   if (fits) return block_;
   block_ = core::Storage();  // before there is another
   block_ = mapped_block(bytes);
+  joined_ = 0;
   return block_;
 }
 
@@ -164,6 +185,14 @@ void SnapshotMemory::prepare(std::size_t bytes) {
 
 void SnapshotMemory::rest() const {
   if (block_.defined()) ::madvise(block_.data(), block_.nbytes(), MADV_FREE);  // a wish
+}
+
+void SnapshotMemory::join_pages(const std::atomic<bool>& hurry) {
+  constexpr std::size_t kPiece = 8 * kHugePage;
+  auto* data = static_cast<std::byte*>(block_.defined() ? block_.data() : nullptr);
+  for (; data != nullptr && joined_ < block_.nbytes() && !hurry.load(); joined_ += kPiece) {
+    ckpt::join_pages(data + joined_, std::min(kPiece, block_.nbytes() - joined_));
+  }
 }
 
 SourcePtr Snapshot::of(const core::Storage& storage) {
@@ -217,8 +246,10 @@ void Snapshot::copy_on_host(const std::vector<Copy>& copies) {
     }
   }
   const auto threads = static_cast<unsigned>(std::max(core::num_threads(), 1));
-  parallel_for(pieces.size(), threads,
-               [&](std::size_t i) { std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes); });
+  parallel_for(pieces.size(), threads, [&](std::size_t i) {
+    core::stream_copy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+    core::end_stream_copies();
+  });
 }
 
 void Snapshot::finish_on_devices() {
@@ -229,24 +260,49 @@ void Snapshot::finish_on_devices() {
 
 std::size_t Snapshot::host_bytes() const {
   std::size_t total = counted_;
-  for (const auto& [copy, from] : copies_) total += core::SharedBlock::rounded(copy->size());
+  for (const auto& [copy, from] : copies_) {
+    if (!copy->is_placed()) total += core::SharedBlock::rounded(copy->size());
+  }
   return total;
 }
 
-void Snapshot::finish_on_host() {
+/// Gives memory to the copies that have none.
+void Snapshot::place(const std::vector<Asked>& asked) {
   const std::size_t total = host_bytes();
-  const auto made = std::exchange(copies_, {});
-  if (total > 0) {
-    const core::Storage block = memory_ != nullptr ? memory_->take(total) : mapped_block(total);
-    std::vector<Copy> copies;
-    std::size_t at = 0;
-    for (const auto& [copy, from] : made) {
-      copy->place(block, at);
-      copies.push_back({copy->bytes().data(), from, copy->bytes().size()});
-      at += core::SharedBlock::rounded(copy->bytes().size());
-    }
-    copy_on_host(copies);
+  if (total == 0) return;
+  const bool from_before = memory_ != nullptr && !std::exchange(memory_is_taken_, true);
+  const core::Storage block = from_before ? memory_->take(total) : mapped_block(total);
+  std::size_t at = 0;
+  for (const auto& [copy, from] : asked) {
+    if (copy->is_placed()) continue;
+    copy->place(block, at);
+    at += core::SharedBlock::rounded(copy->size());
   }
+}
+
+void Snapshot::copy_in_step(const std::vector<core::Tensor>& tensors, const std::function<void()>& step) {
+  for (const Tensor& tensor : tensors) {
+    if (!is_opaque(tensor.storage()->backend())) of(tensor.storage());
+  }
+  place(copies_);
+  core::detail::StepCopies copies;
+  for (const auto& [copy, from] : copies_) copies.add(from, copy->bytes().data(), copy->bytes().size());
+  {
+    const core::detail::StepCopies::Scope now(copies);
+    step();
+  }
+  const auto is_made = [&](const Asked& asked) { return copies.made(asked.second); };
+  std::ranges::copy_if(copies_, std::back_inserter(made_in_step_), is_made);
+  std::erase_if(copies_, is_made);
+}
+
+void Snapshot::finish_on_host() {
+  place(copies_);
+  std::vector<Copy> copies;
+  for (const auto& [copy, from] : std::exchange(copies_, {})) {
+    copies.push_back({copy->bytes().data(), from, copy->bytes().size()});
+  }
+  copy_on_host(copies);
   seen_.clear();
   sources_.clear();
 }

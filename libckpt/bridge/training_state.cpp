@@ -53,6 +53,24 @@ core::ByteVector state_bytes(const Value& value, const char* key) {
   return read_all(*value.as_entry().bytes);
 }
 
+/// Parameters and their state.
+std::vector<core::Tensor> written_by_step(const core::Optimizer& optimizer) {
+  std::vector<core::Tensor> written;
+  for (const core::ParamGroup& group : optimizer.param_groups()) {
+    for (const core::Tensor& param : group.params) {
+      written.push_back(param);
+      for (const auto& [name, tensor] : optimizer.state_of(param)) written.push_back(tensor);
+    }
+  }
+  return written;
+}
+
+std::vector<std::uint32_t> versions_of(const std::vector<core::Tensor>& tensors) {
+  std::vector<std::uint32_t> versions;
+  for (const core::Tensor& tensor : tensors) versions.push_back(tensor.impl()->version());
+  return versions;
+}
+
 void restore_generators(const Value& root) {
   if (const Value* cpu = root.find("rng_state")) core::default_generator().set_state(state_bytes(*cpu, "rng_state"));
   const Value* cuda = root.find("cuda_rng_state");
@@ -266,6 +284,20 @@ PendingSave save_training_async(const std::filesystem::path& path, const Trainin
                                 const TrainingProgress& progress, const AsyncSaveOptions& options) {
   return detail::start_save([&](Snapshot& snapshot) { return training_checkpoint(parts, progress, &snapshot); }, path,
                             options);
+}
+
+PendingSave step_and_save_async(const std::filesystem::path& path, const core::Module& model,
+                                core::Optimizer& optimizer, const TrainingProgress& progress,
+                                const AsyncSaveOptions& options) {
+  const auto take = [&](Snapshot& snapshot) {
+    const std::vector<core::Tensor> written = written_by_step(optimizer);
+    snapshot.copy_in_step(written, [&] { optimizer.step(); });
+    const auto versions = versions_of(written);
+    Checkpoint checkpoint = training_checkpoint(model, optimizer, progress, &snapshot);
+    if (versions_of(written) != versions) snapshot.copy_again();  // hooks of state_dict() may write
+    return checkpoint;
+  };
+  return detail::start_save(take, path, options);
 }
 
 }  // namespace ckpt

@@ -1,9 +1,5 @@
 #include "libckpt/io/float_planes.h"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,6 +10,7 @@
 #include "libckpt/io/float_groups.h"
 #include "libckpt/io/scratch.h"
 #include "libcore/base/error.h"
+#include "libcore/base/stream_copy.h"
 
 namespace ckpt {
 namespace {
@@ -212,28 +209,6 @@ ByteVector pack(Bytes in) {
   return {out.begin(), out.begin() + static_cast<std::ptrdiff_t>(used)};
 }
 
-/// Memory that is about to be filled need not be read first, which is a third of what unpacking moves.
-void copy_past_caches(Bytes from, std::byte* to) {
-#if defined(__x86_64__)
-  constexpr std::size_t kStep = sizeof(__m128i);
-  if (reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && from.size() % 64 == 0) {
-    for (std::size_t at = 0; at < from.size(); at += kStep) {
-      const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from.data() + at));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
-    }
-    return;
-  }
-#endif
-  std::memcpy(to, from.data(), from.size());
-}
-
-/// Others see what was copied from here on.
-void end_copies() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
-
 /// Puts exponents in place, block by block.
 template <class Layout>
 class EscapeReader {
@@ -287,9 +262,9 @@ void unpack_planes(Bytes packed, MutableBytes out) {
                           base, floats.subspan(done * Layout::kWidth));
     }
     escapes.apply(block, at, at + size);
-    copy_past_caches(floats, out.data() + at * Layout::kWidth);
+    core::stream_copy(out.data() + at * Layout::kWidth, floats.data(), floats.size());
   }
-  end_copies();
+  core::end_stream_copies();
   if (!escapes.at_end())
     damaged_planes("an exponent is for a float behind the last one, number " + std::to_string(count));
 }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/optim/detail/step_copies.h"
 #include "libcore/optim/optimizer.h"
 #include "libcore/tensor/op_scope.h"
 
@@ -52,6 +53,9 @@ void Optimizer::run_step(const std::function<void()>& body) {
     body();
   }
   for (const auto& [id, hook] : after_step_) hook(*this);
+  if (detail::StepCopies* copies = detail::StepCopies::current(); copies != nullptr && !after_step_.empty()) {
+    copies->forget();  // hooks may have changed parameters
+  }
 }
 
 Tensor Optimizer::step(const Closure& closure) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "libcore/backend/cpu/optimizer/step_grain.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/threads.h"
+#include "libcore/optim/detail/step_copies.h"
 #include "libcore/optim/host_array.h"
 
 namespace core::detail {
@@ -59,6 +62,76 @@ AdaptiveStepParams adaptive_params(const AdaptiveUpdate& how, std::span<const Ad
           static_cast<std::int64_t>(tensors.size())};
 }
 
+void* later(const void* data, std::size_t bytes) {
+  return data == nullptr ? nullptr : static_cast<std::byte*>(const_cast<void*>(data)) + bytes;
+}
+
+// `count` elements of a row's arrays, from `bytes` bytes on; and the arrays that a step writes.
+
+SgdTensor part_of(SgdTensor tensor, std::size_t bytes, std::int64_t count) {
+  tensor.count = count;
+  tensor.param = later(tensor.param, bytes);
+  tensor.grad = later(tensor.grad, bytes);
+  tensor.momentum = later(tensor.momentum, bytes);
+  return tensor;
+}
+std::array<const void*, 2> written_by(const SgdTensor& tensor) {
+  return {tensor.param, tensor.momentum};
+}
+
+AdamTensor part_of(AdamTensor tensor, std::size_t bytes, std::int64_t count) {
+  tensor.count = count;
+  tensor.param = later(tensor.param, bytes);
+  tensor.grad = later(tensor.grad, bytes);
+  tensor.exp_avg = later(tensor.exp_avg, bytes);
+  tensor.exp_avg_sq = later(tensor.exp_avg_sq, bytes);
+  tensor.max_exp_avg_sq = later(tensor.max_exp_avg_sq, bytes);
+  return tensor;
+}
+std::array<const void*, 4> written_by(const AdamTensor& tensor) {
+  return {tensor.param, tensor.exp_avg, tensor.exp_avg_sq, tensor.max_exp_avg_sq};
+}
+
+AdaptiveTensor part_of(AdaptiveTensor tensor, std::size_t bytes, std::int64_t count) {
+  tensor.count = count;
+  tensor.param = later(tensor.param, bytes);
+  tensor.grad = later(tensor.grad, bytes);
+  for (void*& state : tensor.state) state = later(state, bytes);
+  return tensor;
+}
+std::array<const void*, 4> written_by(const AdaptiveTensor& tensor) {
+  return {tensor.param, tensor.state[0], tensor.state[1], tensor.state[2]};
+}
+
+/// Runs a list on the host part by part, and copies each part while it is in the cache. Elements do not see each other,
+/// so that the results are those of whole tensors.
+template <class Entry, class Run>
+void run_with_copies(StepCopies& copies, const StepList<Entry>& list, const Run& run) {
+  const auto size = static_cast<std::size_t>(bit_width(list.dtype)) / 8;
+  const std::int64_t most = kStepGrain * num_threads();  // a part for every thread
+  for (const Entry& entry : list.entries) {
+    for (std::int64_t at = 0; at < entry.count; at += most) {
+      const Entry part = part_of(entry, static_cast<std::size_t>(at) * size, std::min(most, entry.count - at));
+      run(std::span(&part, 1));
+      for (const void* written : written_by(part)) copies.copy(written, part.count, size);
+    }
+  }
+}
+
+/// run(entries) for all entries of every list.
+template <class Entry, class Run>
+void run_lists(const std::vector<StepList<Entry>>& lists, const Run& run) {
+  StepCopies* copies = StepCopies::current();
+  for (const StepList<Entry>& list : lists) {
+    const auto run_list = [&](std::span<const Entry> entries) { run(list, entries); };
+    if (copies != nullptr && list.backend->is_host_memory()) {
+      run_with_copies(*copies, list, run_list);
+    } else {
+      run_list(list.entries);
+    }
+  }
+}
+
 }  // namespace
 
 CommonUpdate common_of(const OptionMap& options) {
@@ -90,9 +163,9 @@ bool SgdSteps::take(const Tensor& param, const Tensor& grad, const SgdThere& the
 }
 
 void SgdSteps::run(const SgdUpdate& how) const {
-  for (const auto& list : lists_) {
-    kernel_for(*list.backend, list.dtype, &OptimizerTable::sgd)(sgd_params(how, list.entries));
-  }
+  run_lists(lists_, [&](const StepList<SgdTensor>& list, std::span<const SgdTensor> entries) {
+    kernel_for(*list.backend, list.dtype, &OptimizerTable::sgd)(sgd_params(how, entries));
+  });
 }
 
 bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const CountedThere& counted,
@@ -106,9 +179,9 @@ bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors&
 }
 
 void AdamSteps::run(const AdamUpdate& how) const {
-  for (const auto& list : lists_) {
-    kernel_for(*list.backend, list.dtype, &OptimizerTable::adam)(adam_params(how, list.entries));
-  }
+  run_lists(lists_, [&](const StepList<AdamTensor>& list, std::span<const AdamTensor> entries) {
+    kernel_for(*list.backend, list.dtype, &OptimizerTable::adam)(adam_params(how, entries));
+  });
 }
 
 bool AdaptiveSteps::take(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
@@ -125,9 +198,9 @@ bool AdaptiveSteps::take(const Tensor& param, const Tensor& grad, const std::arr
 }
 
 void AdaptiveSteps::run(const AdaptiveUpdate& how) const {
-  for (const auto& list : lists_) {
-    kernel_for(*list.backend, list.dtype, row_)(adaptive_params(how, list.entries));
-  }
+  run_lists(lists_, [&](const StepList<AdaptiveTensor>& list, std::span<const AdaptiveTensor> entries) {
+    kernel_for(*list.backend, list.dtype, row_)(adaptive_params(how, entries));
+  });
 }
 
 void AdaptiveSteps::run_copies(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "libckpt/bridge.h"
@@ -193,6 +194,45 @@ Timed save_overlap(const std::filesystem::path& file, const std::filesystem::pat
   std::snprintf(more, sizeof more, ", \"slowdown\": %.4f, \"steps_beside\": %zu",
                 sum / static_cast<double>(beside.size()) / usual, beside.size());
   timed.more = more;
+  return timed;
+}
+
+void let_copies_settle() {
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
+Timed save_in_step(const std::filesystem::path& file, const std::filesystem::path& target) {
+  constexpr int kRounds = 7;
+  Node model;
+  for (const auto& [key, tensor] : ckpt::load(file)) {
+    if (!key.starts_with("model.") || tensor.dtype() != core::DType::f32) continue;
+    core::Tensor parameter = tensor.clone();
+    parameter.requires_grad_(true);
+    parameter.set_grad(core::ones(parameter.sizes()));
+    model.add(key, std::move(parameter));
+  }
+  core::Adam adam(model.parameters(), {});
+  const auto step_and_save = [&] {
+    const auto begin = Clock::now();
+    const ckpt::PendingSave save = ckpt::step_and_save_async(target, model, adam);
+    const double seconds = since(begin);
+    save.wait();
+    return seconds;
+  };
+  adam.step();
+  step_and_save();
+  let_copies_settle();
+  std::vector<double> plain, saving;
+  for (int i = 0; i < kRounds; ++i) {
+    const auto begin = Clock::now();
+    adam.step();
+    plain.push_back(since(begin));
+    saving.push_back(step_and_save());
+  }
+  std::ranges::sort(plain);
+  std::ranges::sort(saving);
+  Timed timed{saving[kRounds / 2] - plain[kRounds / 2], sum_of(model.state_dict())};
+  timed.more = ", \"step_seconds\": " + std::to_string(plain[kRounds / 2]);
   return timed;
 }
 

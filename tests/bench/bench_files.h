@@ -41,4 +41,11 @@ Timed save(const std::filesystem::path& file, const std::filesystem::path& targe
 /// during which a save was under way over the median of those without.
 Timed save_overlap(const std::filesystem::path& file, const std::filesystem::path& target, unsigned every);
 
+/// Between two saves of a training lies time enough for what a first one leaves to do in the background.
+void let_copies_settle();
+
+/// By how much longer a step of Adam over the weights of a training state (keys that begin with "model.") takes when it
+/// copies weights and moments for a save: the difference of two medians, "step_seconds" the smaller one.
+Timed save_in_step(const std::filesystem::path& file, const std::filesystem::path& target);
+
 }  // namespace bench

@@ -4,6 +4,8 @@
 // Thread safety: sources may be read from many threads; a Snapshot belongs to one. Use: ckpt::Snapshot now;
 // ckpt::SourcePtr bytes = now.of(tensor.storage()); now.finish();
 
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -42,9 +44,14 @@ class SnapshotMemory {
   /// Nothing reads the block until it is taken again. The system may have its pages back whenever it needs some; those
   /// that it leaves are there at once.
   void rest() const;
+  /// Makes the pages huge ones where they are not yet, until `hurry`: of pages that the system may have back, each
+  /// small one costs as much time at its first write as filling it. Takes a third of a second a GB, up to ten times as
+  /// long in a virtual machine: for a thread that nobody waits for, before rest().
+  void join_pages(const std::atomic<bool>& hurry);
 
  private:
   core::Storage block_;
+  std::size_t joined_ = 0;  // bytes of huge pages
 };
 
 class HostCopy;
@@ -57,6 +64,12 @@ class Snapshot {
   /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied by finish(); on
   /// devices the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
   SourcePtr of(const core::Storage& storage);
+  /// Takes a step that writes `tensors`, and copies those of the host while it writes them (of() gives the copies as
+  /// they are after the step); what it leaves out, finish() copies. REQUIRES: before any other call. Errors: out of
+  /// memory; those of `step`.
+  void copy_in_step(const std::vector<core::Tensor>& tensors, const std::function<void()>& step);
+  /// What copy_in_step() took was written once more: finish() copies it as it is then.
+  void copy_again() { copies_.insert(copies_.end(), made_in_step_.begin(), made_in_step_.end()); }
   /// No more will be copied; what was asked for is. REQUIRES: called before a source is read, with the current streams
   /// as they were. Errors: out of memory.
   void finish() {
@@ -80,7 +93,10 @@ class Snapshot {
     const std::byte* from;
     std::size_t bytes;
   };
+  /// A copy within the host that is asked for, and where it comes from.
+  using Asked = std::pair<std::shared_ptr<HostCopy>, const std::byte*>;
   SourcePtr copy_of(const core::Storage& storage);
+  void place(const std::vector<Asked>& asked);
   void copy_on_host(const std::vector<Copy>& copies);
   SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
 
@@ -88,7 +104,9 @@ class Snapshot {
   std::shared_ptr<SnapshotMemory> memory_;
   std::size_t counted_ = 0;  // of copies that are nowhere
   std::unordered_map<const void*, SourcePtr> sources_;
-  std::vector<std::pair<std::shared_ptr<HostCopy>, const std::byte*>> copies_;  // within the host, not made yet
+  std::vector<Asked> copies_;  // not made yet
+  std::vector<Asked> made_in_step_;
+  bool memory_is_taken_ = false;
   std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again
   std::map<int, std::shared_ptr<Copied>> on_devices_;  // by the device's index
 };

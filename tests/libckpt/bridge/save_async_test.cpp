@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -22,6 +23,7 @@
 #include "libcore/ops/pad.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/optim/adam.h"
+#include "libcore/optim/sgd.h"
 #include "libcore/tensor/random.h"
 #include "tests/libckpt/bridge/device_kinds.h"
 #include "tests/libckpt/bridge/models.h"
@@ -143,19 +145,97 @@ TEST_P(SaveAsync, KeepsATrainingState) {
   EXPECT_TRUE(weight.equal(before));
 }
 
+/// A net with buffers, a parameter that gets no gradient and one of several parts, with gradients.
+struct WideNet : core::ModuleOf<WideNet> {
+  core::Linear wide{300, 700};
+  core::BatchNorm1d norm{700};
+  core::Linear idle{3, 3};
+  void members(core::Members& m) override { m.child("wide", wide).child("norm", norm).child("idle", idle); }
+  Tensor forward(const Tensor& x) { return norm(wide(x)); }
+};
+
+std::unique_ptr<WideNet> wide_net_with_gradients() {
+  core::manual_seed(5);
+  auto net = std::make_unique<WideNet>();
+  (*net)(core::randn({4, 300})).square().sum().backward();
+  return net;
+}
+
+TEST(StepAndSave, WritesWhatAStepAndThenASaveWouldAndTakesTheSameStep) {
+  const test::TempDir dir;
+  const auto plain = wide_net_with_gradients(), net = wide_net_with_gradients();
+  core::Adam plain_adam(plain->parameters(), {}), adam(net->parameters(), {});
+  for (int step = 1; step <= 3; ++step) {  // the first one makes the state
+    plain_adam.step();
+    ckpt::save_training(dir.path() / "plain.ckpt", *plain, plain_adam, {.step = step});
+    ckpt::PendingSave save = ckpt::step_and_save_async(dir.path() / "net.ckpt", *net, adam, {.step = step});
+    net->wide.weight.detach().fill_(0);
+    save.wait();
+    net->wide.weight.detach().copy_(plain->wide.weight.detach());
+    EXPECT_EQ(test::read_file(dir.path() / "net.ckpt"), test::read_file(dir.path() / "plain.ckpt")) << step;
+  }
+}
+
+TEST(StepAndSave, SavesWhatHooksMakeOfTheParameters) {
+  const test::TempDir dir;
+  const auto net = wide_net_with_gradients();
+  core::SGD sgd(net->parameters(), {.lr = 0.1});
+  sgd.register_step_post_hook([&](core::Optimizer&) { net->wide.bias.detach().fill_(7); });
+  ckpt::step_and_save_async(dir.path() / "a.ckpt", *net, sgd).wait();
+  EXPECT_EQ(ckpt::load(dir.path() / "a.ckpt").at("wide.bias").to_vector<float>().back(), 7);
+  core::SGD other(net->parameters(), {.lr = 0.1});
+  net->register_state_dict_pre_hook([&](core::Module&, const std::string&, bool) { net->wide.bias.detach().fill_(8); });
+  ckpt::step_and_save_async(dir.path() / "b.ckpt", *net, other).wait();
+  EXPECT_EQ(ckpt::load(dir.path() / "b.ckpt").at("wide.bias").to_vector<float>().back(), 8);
+}
+
+TEST(StepAndSave, SavesNothingWhereTheStepFails) {
+  const test::TempDir dir;
+  const auto net = wide_net_with_gradients();
+  core::SGD sgd(net->parameters(), {.lr = 0.1});
+  sgd.register_step_pre_hook([](core::Optimizer&) { throw std::runtime_error("no step today"); });
+  EXPECT_THAT([&] { ckpt::step_and_save_async(dir.path() / "a.ckpt", *net, sgd); },
+              testing::ThrowsMessage<std::runtime_error>("no step today"));
+  EXPECT_TRUE(test::list_folder(dir.path()).empty());
+}
+
+TEST_P(SaveAsync, KeepsADevicesParametersAsTheStepLeavesThem) {
+  if (std::string_view(GetParam()) == ".safetensors") return;  // holds one state dict
+  test::OpaqueDevices devices;
+  test::TwoLayers net;
+  net.to(Device("cuda:0"));
+  core::Adam adam(net.parameters(), {});
+  net(core::ones({2, 3}).to(Device("cuda:0"))).sum().backward();
+  const ckpt::PendingSave save = ckpt::step_and_save_async(file(), net, adam);
+  const Tensor after = net.fc1.weight.detach().cpu();
+  save.wait();
+  core::cuda::synchronize();
+  const Tensor saved = ckpt::load(file(), {.map_location = "cpu"}).at("fc1.weight");
+  EXPECT_EQ(saved.to_vector<float>(), after.to_vector<float>());
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, SaveAsync, testing::Values(".ckpt", ".pth", ".safetensors"));
 
-/// kB of the mapping that begins at `data` which the system may take back at any time.
-std::size_t lazily_free(const void* data) {
+/// kB that the field `name` of the mapping around `data` says: "LazyFree" what the system may take back at any time.
+std::size_t mapping_field(const void* data, const std::string& name) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
   std::ifstream maps("/proc/self/smaps");
-  std::ostringstream begin;
-  begin << std::hex << reinterpret_cast<std::uintptr_t>(data) << "-";
   bool inside = false;
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("-") < line.find(" ")) inside = line.starts_with(begin.str());
-    if (inside && line.starts_with("LazyFree:")) return std::stoul(line.substr(9));
+    std::uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) inside = begin <= address && address < end;
+    if (inside && line.starts_with(name + ":")) return std::stoul(line.substr(name.size() + 1));
   }
   return 0;
+}
+
+std::size_t lazily_free(const void* data) {
+  return mapping_field(data, "LazyFree");
+}
+
+/// Whether huge pages lie in the mapping around `block`.
+bool has_huge_pages(const void* block) {
+  return mapping_field(block, "AnonHugePages") > 0;
 }
 
 TEST(SnapshotMemory, KeepsOneBlockThatTheSystemMayHaveBack) {
@@ -172,6 +252,21 @@ TEST(SnapshotMemory, KeepsOneBlockThatTheSystemMayHaveBack) {
   EXPECT_EQ(memory.take(kBytes / 2).nbytes(), kBytes);
   EXPECT_LT(memory.take(kBytes / 2 - 1).nbytes(), kBytes);  // too large for that
   EXPECT_GE(memory.take(kBytes * 2).nbytes(), kBytes * 2);
+}
+
+TEST(SnapshotMemory, JoinsItsPagesUnlessSomebodyWaits) {
+  constexpr std::size_t kBytes = 8 << 20;
+  ckpt::SnapshotMemory memory;
+  auto* block = static_cast<std::byte*>(memory.take(kBytes).data());
+  std::memset(block, 1, kBytes);
+  memory.join_pages(true);
+  EXPECT_FALSE(has_huge_pages(block));
+  memory.join_pages(false);
+  if (!has_huge_pages(block)) GTEST_SKIP() << "the system has no huge pages, or gives none on demand";
+  memory.rest();
+  EXPECT_GT(lazily_free(block), kBytes / 1024 / 2);
+  EXPECT_EQ(block[kBytes - 1], std::byte{1});
+  EXPECT_TRUE(has_huge_pages(block));
 }
 
 TEST(SnapshotMemory, IsThereWhenItWasPrepared) {

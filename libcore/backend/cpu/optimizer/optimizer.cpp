@@ -4,14 +4,13 @@
 #include <cmath>
 #include <cstdint>
 
+#include "libcore/backend/cpu/optimizer/step_grain.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
 #include "libcore/backend/optimizer_table.h"
 
 namespace core::cpu {
 namespace {
-
-constexpr std::int64_t kGrain = 65536;  // elements worth a thread's start
 
 /// The gradient after maximize and weight decay.
 template <class T>
@@ -57,7 +56,7 @@ template <class T>
 void sgd(const SgdStepParams& how) {
   for (std::int64_t i = 0; i < how.tensor_count; ++i) {
     const SgdTensor& tensor = how.tensors[i];
-    parallel_for(tensor.count, kGrain,
+    parallel_for(tensor.count, kStepGrain,
                  [&](std::int64_t begin, std::int64_t end) { sgd_range<T>(how, tensor, begin, end); });
   }
 }
@@ -128,7 +127,7 @@ void adam(const AdamStepParams& how) {
     rates.set(how, counted ? static_cast<double>(*tensor.step_count) : tensor.step,
               counted && tensor.lr != nullptr ? *tensor.lr : how.options.lr);
     const Range range = kRanges[tensor.max_exp_avg_sq != nullptr][how.options.weight_decay != 0];
-    parallel_for(tensor.count, kGrain,
+    parallel_for(tensor.count, kStepGrain,
                  [&](std::int64_t begin, std::int64_t end) { range(how, tensor, rates, begin, end); });
   }
 }
