@@ -1,6 +1,7 @@
 // Times one pass of one layer in a number type; layer_table.py sets it beside PyTorch.
 // usage: layer_bench KIND PASS DTYPE THREADS SIZE...
 //   linear BATCH IN OUT | conv BATCH IN OUT KERNEL STRIDE GROUPS SIDE | lstm, gru STEPS BATCH WIDTH
+//   attention BATCH HEADS LENGTH WIDTH | layer_norm ROWS WIDTH
 // PASS: forward (under no_grad), or training: forward and the gradients of input and parameters.
 // Prints {} when it is warm, then for each line that it reads the nanoseconds of a pass; of processor time with one
 // thread, by the clock on the wall with several.
@@ -70,6 +71,12 @@ std::function<void()> pass_of(Layer layer, const core::Shape& input, const Work&
   };
 }
 
+/// Attention of rows to themselves: one tensor is queries, keys and values.
+struct Attention : core::ModuleOf<Attention> {
+  void members(core::Members&) override {}
+  Tensor forward(const Tensor& x) { return core::scaled_dot_product_attention(x, x, x); }  // (B, heads, T, width)
+};
+
 std::function<void()> pass_of(const Work& w) {
   const auto& s = w.sizes;
   if (w.kind == "linear" && s.size() == 3) return pass_of(core::Linear(s[1], s[2]), {s[0], s[1]}, w);
@@ -79,6 +86,8 @@ std::function<void()> pass_of(const Work& w) {
   }
   if (w.kind == "lstm" && s.size() == 3) return pass_of(core::LSTM(s[2], s[2]), {s[0], s[1], s[2]}, w);
   if (w.kind == "gru" && s.size() == 3) return pass_of(core::GRU(s[2], s[2]), {s[0], s[1], s[2]}, w);
+  if (w.kind == "attention" && s.size() == 4) return pass_of(Attention(), {s[0], s[1], s[2], s[3]}, w);
+  if (w.kind == "layer_norm" && s.size() == 2) return pass_of(core::LayerNorm({s[1]}), {s[0], s[1]}, w);
   return nullptr;
 }
 
@@ -118,7 +127,9 @@ int main(int argc, char** argv) {
       pass = pass_of(work);
     }
     if (!pass) {
-      std::fputs("usage: layer_bench linear|conv|lstm|gru forward|training DTYPE THREADS SIZE...\n", stderr);
+      std::fputs(
+          "usage: layer_bench linear|conv|lstm|gru|attention|layer_norm forward|training DTYPE THREADS SIZE...\n",
+          stderr);
       return 2;
     }
     serve(pass, work.threads == 1);

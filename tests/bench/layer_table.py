@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Time of single layers in bf16 and f16 beside PyTorch's and beside f32 here, in one run, as a Markdown table.
 
-usage: layer_table.py BUILD [--dtypes bf16,f16] [--kinds linear,conv,lstm,gru] [--passes forward,training]
+usage: layer_table.py BUILD [--dtypes bf16,f16] [--kinds linear,conv,...] [--passes forward,training]
                       [--threads 1,2] [--rounds N] [-o TABLE.md]
 
-Three processes keep a layer warm and take turns of 5 ms or one pass; the smallest time of each counts, because whatever
+Four processes keep a layer warm and take turns of 5 ms or one pass; the smallest time of each counts, because whatever
 else the machine does can only add to it. One thread is timed by the processor time it takes, several by the clock on the
-wall. A ratio above 1: the layer here in 16 bits is faster. Needs torch.
+wall. A ratio above 1: the layer here is faster, in 16 bits than PyTorch's and than here in f32, and in f32 than PyTorch's
+in f32. Needs torch.
 """
 import argparse
 import collections
@@ -34,16 +35,29 @@ def recurrent(kind, steps, batch, width):
 
 
 LAYERS = [
-    linear(8, 64, 64), linear(1, 1024, 1024), linear(32, 768, 3072), linear(256, 1024, 1024),
+    linear(1, 64, 64), linear(8, 64, 64), linear(32, 784, 128), linear(1, 1024, 1024), linear(32, 768, 3072),
+    linear(256, 1024, 1024), linear(512, 1024, 1024), linear(512, 4096, 4096),
     conv(1, 3, 64, 7, 224, 2), conv(16, 16, 32, 3, 28), conv(1, 64, 64, 3, 56), conv(8, 64, 64, 3, 56),
     conv(8, 256, 256, 3, 14), conv(8, 512, 512, 3, 7), conv(8, 64, 128, 3, 56, 2), conv(8, 256, 64, 1, 56),
     conv(8, 64, 256, 1, 56), conv(8, 256, 512, 1, 28, 2), conv(8, 128, 128, 3, 56, 1, 128),
     *(recurrent(kind, *sizes) for kind in ("lstm", "gru") for sizes in ((32, 8, 64), (32, 16, 256))),
+    *(Layer(f"attention, {b} x {h} heads of {w}, {t} rows", "attention", [b, h, t, w])
+      for b, h, t, w in ((4, 8, 128, 64), (1, 8, 1024, 64))),
+    *(Layer(f"layer_norm, {n} x {w}", "layer_norm", [n, w]) for n, w in ((64, 256), (512, 1024))),
 ]
+KINDS = list(dict.fromkeys(layer.kind for layer in LAYERS))
 
 
 def peer_layer(kind, s):
+    import torch
     from torch import nn
+    if kind == "attention":
+        class Attention(nn.Module):
+            def forward(self, x):
+                return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        return Attention(), s
+    if kind == "layer_norm":
+        return nn.LayerNorm(s[1]), s
     if kind == "linear":
         return nn.Linear(s[1], s[2]), s[:2]
     if kind == "conv":
@@ -58,7 +72,7 @@ def serve_peer(kind, does, dtype, threads, sizes):
     net, shape = peer_layer(kind, sizes)
     number = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[dtype]
     net, x = net.to(number), torch.randn(shape).to(number)
-    output = (lambda: net(x)) if kind in ("linear", "conv") else (lambda: net(x)[0])
+    output = (lambda: net(x)) if kind not in ("lstm", "gru") else (lambda: net(x)[0])
 
     def forward():
         with torch.no_grad():
@@ -87,23 +101,24 @@ def serve_peer(kind, does, dtype, threads, sizes):
 
 
 def measure(bench, layer, does, dtype, threads, rounds):
-    """Nanoseconds of a pass: here, PyTorch's, here in f32."""
+    """Nanoseconds of a pass: here, PyTorch's, here in f32, PyTorch's in f32."""
     sizes = list(map(str, layer.sizes))
     ours = lambda number: Server([bench, layer.kind, does, number, str(threads), *sizes], threads)
-    peer = Server([sys.executable, __file__, "--peer", layer.kind, does, dtype, str(threads), *sizes], threads)
-    return take_turns([ours(dtype), peer, ours("f32")], threads, rounds, seconds=5)
+    peer = lambda number: Server([sys.executable, __file__, "--peer", layer.kind, does, number, str(threads), *sizes], threads)
+    return take_turns([ours(dtype), peer(dtype), ours("f32"), peer("f32")], threads, rounds, seconds=5)
 
 
 def table(results):
-    """results: {(title, pass): {(dtype, threads): (ns, PyTorch's, f32's)}}."""
+    """results: {(title, pass): {(dtype, threads): times as measure() gives them}}."""
     columns = sorted({column for cells in results.values() for column in cells})
-    head = "".join(f" {dtype}, {threads} thread{'s' * (threads > 1)} | / PyTorch | / f32 |" for dtype, threads in columns)
-    lines = [f"| layer | pass |{head}", "|---|---|" + "--:|--:|--:|" * len(columns)]
+    head = "".join(f" {dtype}, {threads} thread{'s' * (threads > 1)} | / PyTorch | / f32 | f32 / PyTorch |"
+                   for dtype, threads in columns)
+    lines = [f"| layer | pass |{head}", "|---|---|" + "--:|--:|--:|--:|" * len(columns)]
     for (title, does), cells in results.items():
         line = f"| {title} | {does} |"
         for column in columns:
-            mine, theirs, wide = cells[column]
-            line += f" {text_of(mine)} | {theirs / mine:.2f} | {wide / mine:.2f} |"
+            mine, theirs, wide, their_wide = cells[column]
+            line += f" {text_of(mine)} | {theirs / mine:.2f} | {wide / mine:.2f} | {their_wide / wide:.2f} |"
         lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -115,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("--dtypes", default="bf16,f16")
-    parser.add_argument("--kinds", default="linear,conv,lstm,gru")
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--passes", default="forward,training")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=100)
@@ -130,9 +145,9 @@ def main():
             for dtype in options.dtypes.split(","):
                 for threads in map(int, options.threads.split(",")):
                     cells[dtype, threads] = times = measure(bench, layer, does, dtype, threads, options.rounds)
-                    mine, theirs, wide = times
+                    mine, theirs, wide, their_wide = times
                     print(f"{layer.title} {does} {dtype} {threads}: {text_of(mine)}, PyTorch's {theirs / mine:.2f}, "
-                          f"f32's {wide / mine:.2f}", file=sys.stderr, flush=True)
+                          f"f32's {wide / mine:.2f}, f32 / PyTorch's {their_wide / wide:.2f}", file=sys.stderr, flush=True)
     with open(options.output, "w") if options.output else os.fdopen(1, "w") as out:
         out.write(table(results))
 

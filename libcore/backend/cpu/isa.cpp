@@ -1,5 +1,13 @@
 #include "libcore/backend/cpu/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -30,6 +38,21 @@ Isa cap() {
   return name == nullptr || *name == '\0' ? Isa::avx512 : isa_named(name);
 }
 
+#if defined(__x86_64__)
+/// Linux keeps tiles for a process once it has asked for them.
+bool asks_for_tiles() {
+  constexpr unsigned kLeaf = 7, kBf16 = 1U << 22, kTiles = 1U << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(kLeaf, 0, &a, &b, &c, &d) == 0 || (d & kBf16) == 0 || (d & kTiles) == 0) return false;
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 }  // namespace
 
 Isa isa_named(std::string_view name) {
@@ -47,6 +70,18 @@ Isa isa() {
 bool multiplies_bf16() {
 #if defined(__x86_64__)
   static const bool answer = isa() == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
+  return answer;
+#else
+  return false;
+#endif
+}
+
+bool multiplies_tiles() {
+#if defined(__x86_64__)
+  static const bool answer = [] {
+    const char* cap = std::getenv("CORE_ISA");
+    return multiplies_bf16() && (cap == nullptr || *cap == '\0') && asks_for_tiles();
+  }();
   return answer;
 #else
   return false;

@@ -21,6 +21,10 @@ Isa isa();
 /// Whether the processor multiplies bf16 and sums in f32 (AVX512_BF16), and isa() is the highest level.
 bool multiplies_bf16();
 
+/// Whether it also multiplies tiles of bf16 (AMX-BF16), the operating system keeps them for this process, and CORE_ISA
+/// names no level: AMX is above all of them.
+bool multiplies_tiles();
+
 /// The level of that name; Error(usage) for any other text.
 Isa isa_named(std::string_view name);
 

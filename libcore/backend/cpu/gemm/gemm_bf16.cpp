@@ -7,6 +7,8 @@
 #include "libcore/backend/cpu/conv/onednn.h"
 #include "libcore/backend/cpu/gemm/gemm_bf16.h"
 #include "libcore/backend/cpu/gemm/gemm_narrow.h"
+#include "libcore/backend/cpu/gemm/tile_product.h"
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
@@ -98,6 +100,9 @@ const Product& product_of(const GemmParams& p) {
 
 void gemm_bf16(const GemmParams& p) {
   if (in_f32_is_faster(p)) return gemm_bf16_in_f32(p);
+#if defined(__x86_64__)
+  if (multiplies_tiles()) return avx512::tile_product(p);
+#endif
   apply_thread_limit();
   const Product& product = product_of(p);
   std::unordered_map<int, memory> arguments{
