@@ -91,7 +91,7 @@ class DcpLayout final : public Layout {
     for (const PlannedItem& planned : work.plan.items) {
       for (std::size_t k = 0; k < planned.item.chunks.size(); ++k) {
         if (planned.replicas[k] < 2) continue;
-        std::uint64_t numel = core::try_numel(planned.item.chunks[k].sizes.span()).value_or(0);
+        std::uint64_t numel = core::try_numel(planned.item.chunks.sizes(k).span()).value_or(0);
         ++parts.replicated_pieces;
         parts.bytes_saved += (planned.replicas[k] - 1) * core::byte_size(planned.item.dtype, numel).value_or(0);
       }
@@ -119,7 +119,7 @@ class DcpLayout final : public Layout {
         detail::DcpPlace place{detail::part_name(owners[k]), places[owners[k]].number(), 0};
         place.length = places[owners[k]].number();
         DcpItem& item = metadata.items[i];
-        (item.is_tensor ? item.chunks[k].place : item.place) = std::move(place);
+        item.is_tensor ? item.chunks.set_place(k, place) : static_cast<void>(item.place = std::move(place));
       }
     }
     return bytes + detail::write_index(work.folder, metadata, parts, work.write);
@@ -184,7 +184,7 @@ class NativeLayout final : public Layout {
     out.requires_grad = item.requires_grad;
     out.shape = item.shape;
     for (std::size_t k = 0; k < item.chunks.size(); ++k) {
-      out.boxes.push_back({{item.chunks[k].offsets, item.chunks[k].sizes}, planned.owners[k]});
+      out.boxes.push_back({{item.chunks.offsets(k), item.chunks.sizes(k)}, planned.owners[k]});
     }
     return out;
   }

@@ -251,11 +251,10 @@ class Merging {
       Boxes& boxes = boxes_[i];
       planned.owners.resize(boxes.size());
       planned.replicas.resize(boxes.size());
-      planned.item.chunks.reserve(planned.item.is_tensor ? boxes.size() : 0);
       for (std::size_t k = 0; k < boxes.size(); ++k) {
         planned.replicas[k] = static_cast<std::uint32_t>(boxes.ranks_of(k));
         Box& box = boxes.boxes()[k];
-        if (planned.item.is_tensor) planned.item.chunks.push_back({std::move(box.offsets), std::move(box.sizes), {}});
+        if (planned.item.is_tensor) planned.item.chunks.add_box(box.offsets.span(), box.sizes.span());
         bool is_own = planned.replicas[k] == 1 || !planned.item.is_tensor;
         if (!is_own) shared.emplace_back(i, k);
         if (is_own) give(planned, k, boxes.first_rank(k));
@@ -273,11 +272,11 @@ class Merging {
   }
 
   std::uint64_t bytes_at(std::size_t i, std::size_t k) const {
-    return bytes_of(plan_.items[i].item.dtype, plan_.items[i].item.chunks[k].sizes);
+    return bytes_of(plan_.items[i].item.dtype, plan_.items[i].item.chunks.sizes(k));
   }
   void give(PlannedItem& planned, std::size_t k, std::uint32_t rank) {
     planned.owners[k] = rank;
-    if (planned.item.is_tensor) plan_.load[rank] += bytes_of(planned.item.dtype, planned.item.chunks[k].sizes);
+    if (planned.item.is_tensor) plan_.load[rank] += bytes_of(planned.item.dtype, planned.item.chunks.sizes(k));
   }
 
   const std::vector<LocalPlan>& ranks_;

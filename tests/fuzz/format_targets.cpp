@@ -271,8 +271,8 @@ void run_dcp_metadata(Bytes bytes) {
   answer([&] {
     ckpt::PickleGraph graph = ckpt::detail::read_dcp_pickle(*input.file, options);
     ckpt::detail::DcpMetadata whole = ckpt::detail::read_dcp_metadata(graph, options);
-    ckpt::detail::DcpMetadata folded = ckpt::detail::read_dcp_metadata(*input.file, options);
-    if (ckpt::detail::encode_dcp_metadata(whole) != ckpt::detail::encode_dcp_metadata(folded)) std::abort();
+    ckpt::detail::DcpMetadata streamed = ckpt::detail::read_dcp_metadata(*input.file, options);
+    if (ckpt::detail::encode_dcp_metadata(whole) != ckpt::detail::encode_dcp_metadata(streamed)) std::abort();
   });
   answer([&] { walk(format->read(input, options)); });
 }

@@ -22,12 +22,12 @@ bool detect(const Input& input) {
   return head.starts_with('\x80') && head.substr(0, kFirstSymbol + kModule.size()).find(kModule) != head.npos;
 }
 
-std::vector<const DcpPlace*> places_of(const DcpMetadata& metadata) {
-  std::vector<const DcpPlace*> places;
+std::vector<DcpPlace> places_of(const DcpMetadata& metadata) {
+  std::vector<DcpPlace> places;
   for (const DcpItem& item : metadata.items) {
-    if (item.place) places.push_back(&*item.place);
-    for (const DcpChunk& chunk : item.chunks) {
-      if (chunk.place) places.push_back(&*chunk.place);
+    if (item.place) places.push_back(*item.place);
+    for (std::size_t i = 0; i < item.chunks.size(); ++i) {
+      if (std::optional<DcpPlace> place = item.chunks.place(i)) places.push_back(std::move(*place));
     }
   }
   return places;
@@ -45,23 +45,23 @@ bool is_padding(const ByteSource& file, std::uint64_t begin, std::uint64_t end) 
 
 /// Every byte of every file belongs to one item. Where a hash of the whole file was recorded it says more than that:
 /// an edit of the metadata may leave behind what no item names any more.
-void check_coverage(std::vector<const DcpPlace*> places, const DcpFiles& files, VerifyResult& result) {
-  std::sort(places.begin(), places.end(), [](const DcpPlace* a, const DcpPlace* b) {
-    return std::tie(a->file, a->offset) < std::tie(b->file, b->offset);
+void check_coverage(std::vector<DcpPlace> places, const DcpFiles& files, VerifyResult& result) {
+  std::sort(places.begin(), places.end(), [](const DcpPlace& a, const DcpPlace& b) {
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
   });
   // An edit that gave an object other content leaves the old one behind, in a file that is not written again.
   bool edited = std::any_of(places.begin(), places.end(),
-                            [](const DcpPlace* place) { return place->file.starts_with(kEditedPart); });
+                            [](const DcpPlace& place) { return place.file.starts_with(kEditedPart); });
   std::vector<Finding>& unused = edited ? result.notes : result.damage;
   std::map<std::string, std::uint64_t> ends;
-  for (const DcpPlace* place : places) {
-    std::uint64_t& end = ends[place->file];
-    std::string at = "bytes at " + core::format_count(std::min(end, place->offset));
-    bool hashed = files.parts().find(place->file) != nullptr;
-    bool gap = place->offset > end && !hashed && !is_padding(*files.opened().at(place->file), end, place->offset);
-    if (gap) unused.push_back({place->file, at + " belong to no item"});
-    if (place->offset < end) result.damage.push_back({place->file, at + " belong to two items"});
-    end = std::max(end, place->offset + place->length);
+  for (const DcpPlace& place : places) {
+    std::uint64_t& end = ends[place.file];
+    std::string at = "bytes at " + core::format_count(std::min(end, place.offset));
+    bool hashed = files.parts().find(place.file) != nullptr;
+    bool gap = place.offset > end && !hashed && !is_padding(*files.opened().at(place.file), end, place.offset);
+    if (gap) unused.push_back({place.file, at + " belong to no item"});
+    if (place.offset < end) result.damage.push_back({place.file, at + " belong to two items"});
+    end = std::max(end, place.offset + place.length);
   }
   for (const auto& [name, file] : files.opened()) {
     if (files.parts().find(name) == nullptr && ends[name] < file->size()) {
@@ -106,13 +106,13 @@ VerifyResult verify_dcp(const Input& input, const OpenOptions& options, const Pr
   VerifyResult result;
   result.method = "CRC-32 of every record of every chunk, and the metadata against the files";
   result.checksums = ChecksumCover::all;
-  std::vector<const DcpPlace*> places = places_of(metadata);
+  std::vector<DcpPlace> places = places_of(metadata);
   std::uint64_t total = 0;
   std::uint64_t done = 0;
-  for (const DcpPlace* place : places) total += place->length;
-  for (const DcpPlace* place : places) {
-    check_archive(*place, files.range(*place), options, result);
-    done += place->length;
+  for (const DcpPlace& place : places) total += place.length;
+  for (const DcpPlace& place : places) {
+    check_archive(place, files.range(place), options, result);
+    done += place.length;
     if (progress) progress(done, total);
   }
   check_coverage(std::move(places), files, result);

@@ -183,9 +183,11 @@ class Encoder {
         write_place(names_[i], nullptr, 0, *item.place);
       }
       for (std::size_t k = 0; k < item.chunks.size(); ++k) {
-        if (!item.chunks[k].place) continue;
+        const std::optional<DcpPlace> place = item.chunks.place(k);
+        if (!place) continue;
         places.next();
-        write_place(names_[i], &item.chunks[k].offsets, k, *item.chunks[k].place);
+        const core::Shape offsets = item.chunks.offsets(k);
+        write_place(names_[i], &offsets, k, *place);
       }
     }
     places.close();

@@ -5,6 +5,7 @@
 
 #include "libckpt/format/corrupt.h"
 #include "libckpt/format/dcp/fields.h"
+#include "libckpt/format/dcp/metadata_stream.h"
 #include "libckpt/format/dcp/objects.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
@@ -26,12 +27,12 @@ bool comes_before(const core::Shape& a, const core::Shape& b) {
 /// are, and only their numbers are here.
 class Places {
  public:
-  Places(const PickleGraph& graph, const DcpObjects& objects) : graph_(graph), objects_(objects) {}
+  explicit Places(const PickleGraph& graph) : graph_(graph) {}
 
   /// Checks both.
   void add(NodeId index, NodeId info) {
-    std::string_view name = objects_.index(graph_, index).name;
-    objects_.place(graph_, info);
+    std::string_view name = read_dcp_index(graph_, index).name;
+    read_dcp_place(graph_, info);
     by_name_[name].push_back({index, info});
   }
   void sort() {
@@ -48,12 +49,12 @@ class Places {
     auto found = by_name_.find(name);
     if (found == by_name_.end()) return std::nullopt;
     const std::vector<Placed>& placed = found->second;
-    if (guess < placed.size() && offset(placed[guess]) == wanted) return objects_.place(graph_, placed[guess].info);
+    if (guess < placed.size() && offset(placed[guess]) == wanted) return read_dcp_place(graph_, placed[guess].info);
     auto at = std::lower_bound(placed.begin(), placed.end(), wanted, [&](const Placed& known, const core::Shape& from) {
       return comes_before(offset(known), from);
     });
     if (at == placed.end() || !(offset(*at) == wanted)) return std::nullopt;
-    return objects_.place(graph_, at->info);
+    return read_dcp_place(graph_, at->info);
   }
 
  private:
@@ -61,10 +62,9 @@ class Places {
     NodeId index;
     NodeId info;
   };
-  core::Shape offset(const Placed& placed) const { return objects_.index(graph_, placed.index).offset; }
+  core::Shape offset(const Placed& placed) const { return read_dcp_index(graph_, placed.index).offset; }
 
   const PickleGraph& graph_;
-  const DcpObjects& objects_;
   std::unordered_map<std::string_view, std::vector<Placed>> by_name_;
 };
 
@@ -92,29 +92,22 @@ void read_properties(const PickleGraph& graph, NodeId object, DcpItem& item) {
   item.requires_grad = grad != kNoNode && graph.kind(grad) == NodeKind::boolean && graph.node(grad).integer != 0;
 }
 
-struct Pickled {
-  const PickleGraph& graph;
-  const DcpObjects& objects;
-  const OpenOptions& options;
-};
-
-void read_tensor(const Pickled& from, NodeId object, const Places& places, DcpItem& item) {
-  const PickleGraph& graph = from.graph;
+void read_tensor(const PickleGraph& graph, const OpenOptions& options, NodeId object, const Places& places,
+                 DcpItem& item) {
   DcpFields tensor(graph, object, "TensorStorageMetadata");
   item.is_tensor = true;
   NodeId properties = tensor.find("properties");
   if (properties == kNoNode) corrupt("a tensor has no TensorProperties");
   read_properties(graph, properties, item);
   item.shape = tensor.sizes("size");
-  if (item.shape.size() > from.options.limits.max_rank) {
+  if (item.shape.size() > options.limits.max_rank) {
     throw Error(ErrorCode::refused, "a tensor has " + std::to_string(item.shape.size()) + " dimensions");
   }
   std::span<const NodeId> chunks = graph.children(tensor.at("chunks", NodeKind::list));
-  item.chunks.reserve(chunks.size());
   for (NodeId id : chunks) {
-    DcpChunk chunk = from.objects.chunk(graph, id);
+    DcpChunk chunk = read_dcp_chunk(graph, id);
     chunk.place = places.find(item.name, chunk.offsets, item.chunks.size());
-    item.chunks.push_back(std::move(chunk));
+    item.chunks.push_back(chunk);
   }
 }
 
@@ -142,12 +135,12 @@ void read_path(const PickleGraph& graph, NodeId id, DcpItem& item) {
   }
 }
 
-DcpItem read_item(const Pickled& from, std::string name, NodeId object, const Places& places) {
-  const PickleGraph& graph = from.graph;
+DcpItem read_item(const PickleGraph& graph, const OpenOptions& options, std::string name, NodeId object,
+                  const Places& places) {
   DcpItem item;
   item.name = std::move(name);
   if (dcp_class(graph, object) == "TensorStorageMetadata") {
-    read_tensor(from, object, places, item);
+    read_tensor(graph, options, object, places, item);
   } else if (dcp_class(graph, object) == "BytesStorageMetadata") {
     item.place = places.find(item.name, {});
     if (!item.place) corrupt("the metadata does not say where it lies");
@@ -175,14 +168,15 @@ void check_end(const ByteSource& file, const PickleGraph& graph) {
   corrupt("the metadata have " + core::format_size(file.size() - graph.consumed()) + " after their end");
 }
 
-DcpMetadata read_pickled(const Pickled& from) {
-  const PickleGraph& graph = from.graph;
-  OpenOptions strict = from.options;
+}  // namespace
+
+DcpMetadata read_dcp_metadata(const PickleGraph& graph, const OpenOptions& options) {
+  OpenOptions strict = options;
   strict.look_past_foreign = false;
   require_known_symbols(graph, strict);
   DcpFields metadata(graph, graph.root(), "Metadata");
   if (metadata.find("storage_data") == kNoNode) corrupt("the metadata do not say where the data lie");
-  Places places(graph, from.objects);
+  Places places(graph);
   std::span<const NodeId> placed = graph.children(metadata.at("storage_data", NodeKind::dict));
   for (std::size_t i = 0; i + 1 < placed.size(); i += 2) places.add(placed[i], placed[i + 1]);
   places.sort();
@@ -191,7 +185,7 @@ DcpMetadata read_pickled(const Pickled& from) {
   out.save_id = read_save_id(graph, metadata.find("storage_meta"));
   std::unordered_map<std::string_view, bool> seen;
   std::span<const NodeId> items = graph.children(metadata.at("state_dict_metadata", NodeKind::dict));
-  if (items.size() / 2 > from.options.limits.max_tensors) {
+  if (items.size() / 2 > options.limits.max_tensors) {
     throw Error(ErrorCode::refused, "the metadata list more items than allowed");
   }
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -199,28 +193,12 @@ DcpMetadata read_pickled(const Pickled& from) {
     std::string_view name = graph.text(items[i]);
     core::with_context(quote(name), [&] {
       if (!seen.emplace(name, true).second) corrupt("the metadata list it twice");
-      out.items.push_back(read_item(from, std::string(name), items[i + 1], places));
+      out.items.push_back(read_item(graph, options, std::string(name), items[i + 1], places));
       if (auto path = paths.find(name); path != paths.end()) read_path(graph, path->second, out.items.back());
     });
   }
   return out;
 }
-
-/// nullopt for what is better read whole: a pickle that comes back to parts of what was taken, or one with an error,
-/// which is then told of by name.
-std::optional<DcpMetadata> read_folded(const ByteSource& file, const OpenOptions& options) {
-  DcpObjects objects;
-  try {
-    std::optional<PickleGraph> graph = read_pickle(read_all(file), options.limits, objects);
-    if (!graph || graph->consumed() != file.size()) return std::nullopt;
-    return read_pickled({*graph, objects, options});
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::io) throw;
-    return std::nullopt;
-  }
-}
-
-}  // namespace
 
 bool is_dcp_metadata(const PickleGraph& graph) {
   return dcp_class(graph, graph.root()) == "Metadata";
@@ -233,13 +211,9 @@ PickleGraph read_dcp_pickle(const ByteSource& file, const OpenOptions& options) 
   return graph;
 }
 
-DcpMetadata read_dcp_metadata(const PickleGraph& graph, const OpenOptions& options) {
-  return read_pickled({graph, DcpObjects(), options});
-}
-
 DcpMetadata read_dcp_metadata(const ByteSource& file, const OpenOptions& options) {
   check_size(file, options);
-  if (std::optional<DcpMetadata> read = read_folded(file, options)) return std::move(*read);
+  if (std::optional<DcpMetadata> read = stream_dcp_metadata(file, options)) return std::move(*read);
   return read_dcp_metadata(read_dcp_pickle(file, options), options);
 }
 

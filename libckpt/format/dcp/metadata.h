@@ -5,10 +5,9 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
+#include "libckpt/format/dcp/chunks.h"
 #include "libckpt/format/dcp/nested.h"
 #include "libckpt/format/torch/pickle_graph.h"
 #include "libckpt/io/byte_source.h"
@@ -18,27 +17,13 @@
 
 namespace ckpt::detail {
 
-/// A range of one of the folder's files.
-struct DcpPlace {
-  std::string file;
-  std::uint64_t offset = 0;
-  std::uint64_t length = 0;
-};
-
-/// A box of a tensor.
-struct DcpChunk {
-  core::Shape offsets;
-  core::Shape sizes;
-  std::optional<DcpPlace> place;  ///< none for a chunk without elements that was not written
-};
-
 struct DcpItem {
   std::string name;  ///< dotted, as the file says it
   bool is_tensor = false;
   core::DType dtype = core::DType::f32;
   bool requires_grad = false;
   core::Shape shape;
-  std::vector<DcpChunk> chunks;   ///< of a tensor
+  DcpChunks chunks;               ///< of a tensor
   std::optional<DcpPlace> place;  ///< of anything else
   std::vector<PathStep> path;     ///< keys and indexes; empty when the file says none
 };
@@ -55,8 +40,8 @@ PickleGraph read_dcp_pickle(const ByteSource& file, const OpenOptions& options);
 /// Errors: Error(refused) for symbols that are not accepted, for files that do not lie in the folder and for limits;
 /// Error(corrupt) for what contradicts itself; Error(unsupported) for transformed data.
 DcpMetadata read_dcp_metadata(const PickleGraph& graph, const OpenOptions& options);
-/// Both in one, with a fraction of the memory: the objects of the pieces are never all there at once, and do not count
-/// as opcodes.
+/// Both in one. What PyTorch and this library write is read while it goes by, in a fraction of the memory; the opcodes
+/// of such a file are not counted.
 DcpMetadata read_dcp_metadata(const ByteSource& file, const OpenOptions& options);
 
 }  // namespace ckpt::detail

@@ -130,10 +130,9 @@ std::vector<SourceChunk> open_chunks(const DcpItem& item, const std::shared_ptr<
 
 /// Where each chunk lies is checked now, also where it is opened later.
 void check_places(const DcpItem& item) {
-  for (const DcpChunk& chunk : item.chunks) {
-    bool empty = core::try_numel(chunk.sizes.span()).value_or(1) == 0;
-    if (chunk.place || empty) continue;
-    corrupt("the chunk at " + core::to_list(chunk.offsets) + ": the metadata do not say where it lies");
+  for (std::size_t i = 0; i < item.chunks.size(); ++i) {
+    if (item.chunks.is_placed(i) || core::try_numel(item.chunks.sizes(i).span()).value_or(1) == 0) continue;
+    corrupt("the chunk at " + core::to_list(item.chunks.offsets(i)) + ": the metadata do not say where it lies");
   }
 }
 
@@ -147,10 +146,7 @@ Value read_tensor(const std::shared_ptr<const DcpDetail>& detail, std::size_t nu
   if (core::bit_width(item.dtype) % 8 != 0) {
     throw Error(ErrorCode::unsupported, "it is of dtype " + std::string(core::name(item.dtype)) + " in chunks");
   }
-  std::vector<Box> boxes;
-  boxes.reserve(item.chunks.size());
-  for (const DcpChunk& chunk : item.chunks) boxes.push_back({chunk.offsets, chunk.sizes});
-  check_tiling(item.shape, boxes);
+  check_tiling(item.shape, item.chunks.boxes());
   check_places(item);
   Entry entry;
   entry.dtype = item.dtype;

@@ -32,10 +32,9 @@ PartFacts write_part(const fs::path& folder, std::uint64_t rank, const std::vect
           items[i].place = part.add(flat[i].value);
           continue;
         }
-        DcpChunk& chunk = items[i].chunks[k];
-        const Box box{chunk.offsets, chunk.sizes};
-        chunk.place = part.add(boxed_tensor(flat[i].value.as_entry(), box, PartCheck::kept));
-        said(bytes_of_tensor(items[i].dtype, chunk.sizes));
+        const Box box{items[i].chunks.offsets(k), items[i].chunks.sizes(k)};
+        items[i].chunks.set_place(k, part.add(boxed_tensor(flat[i].value.as_entry(), box, PartCheck::kept)));
+        said(bytes_of_tensor(items[i].dtype, box.sizes));
       }
     });
   }

@@ -83,15 +83,6 @@ void PickleGraph::finish(NodeId root, std::size_t consumed) {
   consumed_ = consumed;
 }
 
-void PickleGraph::fold(NodeId call, const Extent& before, std::uint64_t what) {
-  nodes_.resize(call + 1);
-  nodes_[call].kind = NodeKind::folded;
-  nodes_[call].index = what;
-  tuples_.resize(before.tuples);
-  lists_.resize(before.lists);
-  calls_.resize(before.calls);
-}
-
 namespace {
 
 std::string_view kind_text(NodeKind kind) {
@@ -122,7 +113,6 @@ std::string_view kind_text(NodeKind kind) {
     case NodeKind::global:
       return "a symbol";
     case NodeKind::call:
-    case NodeKind::folded:
       return "an object";
     case NodeKind::persistent:
       return "a storage";

@@ -36,7 +36,6 @@ enum class NodeKind : std::uint8_t {
   global,      ///< a symbol
   call,        ///< a symbol with arguments
   persistent,  ///< child: the persistent id
-  folded,      ///< an object that a PickleFold has taken
 };
 
 struct PickleNode {
@@ -46,7 +45,7 @@ struct PickleNode {
     std::int64_t integer = 0;
     double real;
     const std::byte* data;
-    std::uint64_t index;  ///< of the children, the symbol, the call, or the persistent id's node; what a fold gave
+    std::uint64_t index;  ///< of the children, the symbol, the call, or the persistent id's node
   };
 };
 
@@ -84,7 +83,6 @@ class PickleGraph {
   const PickleCall& call(NodeId id) const { return calls_[nodes_[id].index]; }
   std::span<const NodeId> call_items(std::uint32_t list) const;
   const PickleSymbol& symbol(NodeId global) const { return symbols_[nodes_[global].index]; }
-  std::uint64_t folded(NodeId id) const { return nodes_[id].index; }
   NodeId persistent_id(NodeId id) const { return static_cast<NodeId>(nodes_[id].index); }
   /// Every symbol that the pickle names, in order of appearance, also those whose use was dropped again.
   const std::vector<PickleSymbol>& symbols() const { return symbols_; }
@@ -105,17 +103,6 @@ class PickleGraph {
   /// The list behind `slot` of a call, made when it is not there yet.
   std::vector<NodeId>& list_of(std::uint32_t& slot);
   void finish(NodeId root, std::size_t consumed);
-
-  /// How much of everything there is.
-  struct Extent {
-    std::size_t tuples = 0;
-    std::size_t lists = 0;
-    std::size_t calls = 0;
-  };
-  Extent extent() const { return {tuples_.size(), lists_.size(), calls_.size()}; }
-  /// Puts a folded object in the place of a call, and forgets all that came after `before`, which was when it was made.
-  /// REQUIRES: nothing else refers to what came after the call.
-  void fold(NodeId call, const Extent& before, std::uint64_t what);
 
  private:
   core::ByteVector pickle_;

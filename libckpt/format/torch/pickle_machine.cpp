@@ -31,7 +31,6 @@ void PickleMachine::step() {
   OpcodeHandler handler = opcode_handler(code);
   if (handler == nullptr) fail("unknown opcode " + std::to_string(code));
   (this->*handler)();
-  if (stack_.size() < watched_.height) watched_ = {};
 }
 
 void PickleMachine::push(NodeId id) {
@@ -77,7 +76,6 @@ void PickleMachine::pop_one() {
 
 void PickleMachine::memoise(std::uint64_t index) {
   NodeId id = top();
-  if (index != memo_.size()) watched_ = {};
   if (index < memo_.size()) {
     memo_[index] = id;
     return;
@@ -94,10 +92,7 @@ void PickleMachine::memoise(std::uint64_t index) {
 }
 
 NodeId PickleMachine::recall(std::uint64_t index) const {
-  if (index < memo_.size()) {
-    if (memo_[index] == kNoNode) throw FoldedAway();
-    return memo_[index];
-  }
+  if (index < memo_.size()) return memo_[index];
   auto found = far_memo_.find(index);
   if (found == far_memo_.end()) fail("memo entry " + std::to_string(index) + " was never stored");
   return found->second;
@@ -128,7 +123,6 @@ void PickleMachine::collect(NodeKind kind) {
 }
 
 std::vector<NodeId>& PickleMachine::append_target(NodeId target) {
-  touch(target);
   if (graph_.kind(target) == NodeKind::list) return graph_.children_of(target);
   if (graph_.kind(target) == NodeKind::call) {
     SymbolRole role = callee(target).role;
@@ -138,7 +132,6 @@ std::vector<NodeId>& PickleMachine::append_target(NodeId target) {
 }
 
 std::vector<NodeId>& PickleMachine::item_target(NodeId target) {
-  touch(target);
   if (graph_.kind(target) == NodeKind::dict) return graph_.children_of(target);
   if (graph_.kind(target) == NodeKind::call) {
     SymbolRole role = callee(target).role;
@@ -184,7 +177,6 @@ void PickleMachine::add_items() {
   stack_.resize(mark);
   NodeId target = top();
   if (graph_.kind(target) != NodeKind::set) fail("items are added to " + describe_node(graph_, target) + ", no set");
-  touch(target);
   std::vector<NodeId>& members = graph_.children_of(target);
   members.insert(members.end(), items.begin(), items.end());
 }
@@ -229,9 +221,7 @@ void PickleMachine::push_call(NodeId callable, NodeId args, bool instance) {
   call.callable = callable;
   call.args = args;
   call.instance = instance;
-  PickleGraph::Extent before = graph_.extent();
   push(graph_.add_call(call));
-  if (fold_ != nullptr && fold_->wants(callee(top()))) watch(top(), before);
 }
 
 void PickleMachine::reduce() {
@@ -251,7 +241,6 @@ void PickleMachine::new_object_kwargs() {
   new_object();
   if (graph_.kind(kwargs) != NodeKind::dict) fail("keyword arguments that are not a dict");
   graph_.call_at(top()).kwargs = kwargs;
-  watched_ = {};
 }
 
 void PickleMachine::inst() {
@@ -281,8 +270,6 @@ void PickleMachine::build() {
   PickleCall& call = graph_.call_at(target);
   if (call.state != kNoNode) fail("state is given twice to " + describe_node(graph_, target));
   call.state = state;
-  if (target == watched_.object) return fold_watched();
-  touch(target);
 }
 
 /// A legacy stream writes a module's class as ('module', class, source file, source text), a tar as (class, file,

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "libckpt/format/torch/pickle_cursor.h"
-#include "libckpt/format/torch/pickle_fold.h"
 #include "libckpt/format/torch/pickle_graph.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/limits.h"
@@ -23,9 +22,6 @@ class PickleMachine {
       : graph_(std::move(pickle)), cursor_(graph_.pickle()), limits_(limits), ids_(ids) {}
 
   PickleGraph run();
-  /// Lets `fold`, which outlives the run, take objects out of the graph. run() then throws FoldedAway where the pickle
-  /// comes back to what is gone.
-  void fold_with(PickleFold& fold) { fold_ = &fold; }
 
   /// For a pickle that comes in pieces, each a whole number of opcodes, without frames: how long it may become.
   void expect(std::size_t bytes) { graph_.reserve(bytes); }
@@ -69,7 +65,7 @@ class PickleMachine {
   void empty() {
     push(graph_.add_container(kKind));
   }
-  void empty_tuple();
+  void empty_tuple() { push(graph_.add_tuple({})); }
   template <std::size_t kCount>
   void fixed_tuple() {
     close_tuple(kCount);
@@ -148,12 +144,6 @@ class PickleMachine {
   std::span<const NodeId> above(std::size_t mark) const { return std::span(stack_).subspan(mark); }
   std::uint64_t text_index();
   void memoise(std::uint64_t index);
-  void watch(NodeId call, const PickleGraph::Extent& before);
-  void fold_watched();
-  /// What a container has from now on may be younger than the object that is watched.
-  void touch(NodeId target) {
-    if (target < watched_.object) watched_ = {};
-  }
   NodeId recall(std::uint64_t index) const;
   std::vector<NodeId>& append_target(NodeId target);
   std::vector<NodeId>& item_target(NodeId target);
@@ -172,17 +162,6 @@ class PickleMachine {
   std::vector<std::size_t> marks_;  ///< stack heights
   std::vector<NodeId> memo_;
   std::unordered_map<std::uint64_t, NodeId> far_memo_;  ///< numbers given out of order
-  /// An object that may be folded: as long as nothing older got hold of what is younger than it.
-  struct Watched {
-    NodeId object = kNoNode;
-    PickleGraph::Extent before = {};  ///< it was made
-    std::size_t height = 0;           ///< of the stack, with it on top
-    std::size_t memo = 0;
-    std::uint64_t opcodes = 0;
-  };
-  Watched watched_;
-  NodeId no_arguments_ = kNoNode;  ///< one empty tuple for all objects that may be folded
-  PickleFold* fold_ = nullptr;
   std::uint64_t opcodes_ = 0;
   bool stopped_ = false;
   bool hides_calls_ = false;

@@ -125,7 +125,6 @@ Value ValueBuilder::make(NodeId id) {
       return build_call(id);
     case NodeKind::persistent:
       return bare_storage(id);
-    case NodeKind::folded:
       break;  // who folds reads no values
   }
   return {};
