@@ -413,6 +413,12 @@ void Reducer::start_used_map() {
   used_work_ = all_reduce(used_, {.group = options_.group, .async_op = true, .label = "used parameters"});
 }
 
+/// Of a rank that has no batch.
+void Reducer::start_map_of_none() {
+  used_here_.assign(params_.size(), false);
+  start_used_map();
+}
+
 void Reducer::finish() {
   expects_hooks_ = false;
   must_finish_ = false;
@@ -454,6 +460,11 @@ void Reducer::divide_by_result(const Work& work, const Tensor& result) {
 
 void Reducer::join_backward() {
   const NoGradGuard no_grad;
+  const bool is_first = options_.static_graph && iterations_ == 0;
+  if (is_first) {  // the other ranks ask for it before their buckets
+    ++iterations_;
+    start_map_of_none();
+  }
   std::vector<Work> works;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     Bucket& bucket = buckets_[i];
@@ -465,14 +476,11 @@ void Reducer::join_backward() {
     start_bucket(i);
     works.push_back(buckets_[i].work);
   }
-  if (options_.find_unused) {  // before hooks go on: the other ranks ask for it when all buckets have begun
-    used_here_.assign(params_.size(), false);
-    start_used_map();
-  }
+  if (finds_unused()) start_map_of_none();  // before hooks go on: the others ask for it when all buckets have begun
   for (const Work& work : works) work.wait();
   for (Bucket& bucket : buckets_) take_from_hook(bucket);
-  if (options_.find_unused) used_work_.wait();
-  if (!may_rebuild() || !rebuilt_.empty()) return;
+  if (is_first || finds_unused()) used_work_.wait();
+  if (is_first || !may_rebuild() || !rebuilt_.empty()) return;  // the first step of a static graph says no order
   for (std::size_t i = 0; i < params_.size(); ++i) push_rebuilt(i);
 }
 

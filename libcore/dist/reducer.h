@@ -98,6 +98,7 @@ class Reducer {
   void start_hook(std::size_t number);
   void take_from_hook(Bucket& bucket) const;
   void start_used_map();
+  void start_map_of_none();
   void finish();
   void finish_bucket(Bucket& bucket);
   bool is_unused_everywhere(std::size_t index);

@@ -242,6 +242,8 @@ int run_rank(const std::string& role) {
       if (role == "sparse") test::train_sparse_as_dense();
       if (role == "power_join") test::join_with_power_sgd();
       if (role == "power_wrapped") test::wrap_power_sgd();
+      if (role == "power_buckets") test::power_sgd_in_buckets();
+      if (role == "static_join") test::join_static_graph();
       if (role == "sums") say_sums();
       if (role == "messages") exchange_messages();
       if (role == "words") say_words();
@@ -404,6 +406,19 @@ TEST_P(Groups, GoOnWithPowerSGDWhereARankHasNoMoreBatches) {
 
 TEST_P(Groups, CompressTwiceWithAHookAroundPowerSGD) {
   for (const test::Ending& ending : run({.role = "power_wrapped", .size = 2})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+/// Where PyTorch waits for ever over Gloo.
+TEST_P(Groups, CompressSeveralBucketsWithPowerSGD) {
+  for (const test::Ending& ending : run({.role = "power_buckets", .size = 3})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+TEST_P(Groups, JoinWithAStaticGraphAndARankWithoutABatch) {
+  for (const test::Ending& ending : run({.role = "static_join", .size = 3})) {
     EXPECT_EQ(told(ending).text, "done") << ending.errors;
   }
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/dist/comm_hooks.h"
 #include "libcore/dist/distributed_data_parallel.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/power_sgd.h"
@@ -108,6 +109,69 @@ inline void wrap_power_sgd() {
   if (state->total_numel_after_compression() >= state->total_numel_before_compression()) {
     throw std::runtime_error("nothing was compressed");
   }
+}
+
+/// Of three matrices in several buckets, so that the sums of one bucket wait while those of the next begin.
+struct Layers : core::ModuleOf<Layers> {
+  core::Linear first{24, 16}, second{16, 12}, third{12, 8};
+  void members(core::Members& m) override { m.child("first", first).child("second", second).child("third", third); }
+  Tensor forward(const Tensor& x) { return third(second(first(x))); }
+};
+
+/// The gradients of four steps, and how many buckets the last of them was in.
+inline std::vector<Tensor> gradients_of_layers(const dist::CommHook& hook, std::size_t& buckets) {
+  core::manual_seed(11);
+  Layers net;
+  dist::DistributedDataParallel model(net, {.bucket_cap_mb = 0.0005});
+  model.register_comm_hook([&](dist::GradBucket& bucket) {
+    buckets = std::max(buckets, bucket.index() + 1);
+    return hook(bucket);
+  });
+  std::vector<Tensor> found;
+  for (int step = 0; step < 4; ++step) {
+    net.zero_grad();
+    core::manual_seed(static_cast<std::uint64_t>(100 * step + dist::get_rank()));
+    core::sum(model(core::randn({4, 24})).square()).backward();
+    for (const Tensor& parameter : net.parameters()) found.push_back(parameter.grad().clone());
+  }
+  return found;
+}
+
+/// Matrices of full rank lose nothing: several buckets come to the means that a plain sum gives.
+inline void power_sgd_in_buckets() {
+  std::size_t buckets = 0;
+  const auto state = std::make_shared<dist::PowerSGDState>(dist::PowerSGDOptions{
+      .matrix_approximation_rank = 16, .start_powerSGD_iter = 2, .min_compression_rate = 0.1, .random_seed = 7});
+  const std::vector<Tensor> plain = gradients_of_layers(dist::allreduce_hook(), buckets);
+  buckets = 0;
+  const std::vector<Tensor> power = gradients_of_layers(dist::powerSGD_hook(state), buckets);
+  if (buckets < 2) throw std::runtime_error(std::to_string(buckets) + " buckets");
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const double size = plain[i].abs().max().item<double>();
+    const double off = (plain[i] - power[i]).abs().max().item<double>();
+    if (!(off < 1e-4 * size)) throw std::runtime_error("off by " + std::to_string(off) + " in " + std::to_string(i));
+  }
+  if (state->total_numel_before_compression() == 0) throw std::runtime_error("nothing was compressed");
+}
+
+/// Rank 0 has no batch at all and each rank one more than the one before it, with a graph that is said to be the same
+/// in each step. The gradient of a weight is the batch, so the mean is known.
+inline void join_static_graph() {
+  core::Linear net(3, 2);
+  dist::DistributedDataParallel model(net, {.static_graph = true});
+  const int size = dist::get_world_size();
+  model.join([&] {
+    for (int step = 0; step < dist::get_rank(); ++step) {
+      net.zero_grad();
+      core::sum(model(core::full({1, 3}, dist::get_rank() + 10.0 * step))).backward();
+      double wanted = 0;  // of the ranks that have this step
+      for (int rank = step + 1; rank < size; ++rank) wanted += (rank + 10.0 * step) / size;
+      for (const double each : net.weight.grad().to_vector<double>()) {
+        if (std::abs(each - wanted) < 1e-5) continue;
+        throw std::runtime_error("step " + std::to_string(step) + " has " + std::to_string(each));
+      }
+    }
+  });
 }
 
 }  // namespace test
