@@ -64,6 +64,24 @@ void give_way() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
 }
 
+/// While a save takes its copy, hooks of state_dict() or of a step may run, which must not wait for it.
+class Taking {
+ public:
+  Taking() {
+    if (taking_)
+      throw core::Error(core::ErrorCode::usage, "a hook that runs while a save is taken asks for another save");
+    taking_ = true;
+  }
+  ~Taking() { taking_ = false; }
+  Taking(const Taking&) = delete;
+  Taking& operator=(const Taking&) = delete;
+
+ private:
+  static thread_local bool taking_;
+};
+
+thread_local bool Taking::taking_ = false;
+
 /// The thread that writes; one at a time.
 class Saver {
  public:
@@ -90,6 +108,7 @@ class Saver {
   PendingSave start(const std::function<Checkpoint(Snapshot&)>& take, const std::filesystem::path& path,
                     const AsyncSaveOptions& options) {
     finish_with_main_thread();
+    const Taking taking;
     const std::lock_guard turn(mutex_);
     join();
     if (!options.keep_copies) kept_.reset();

@@ -199,6 +199,17 @@ TEST(StepAndSave, SavesNothingWhereTheStepFails) {
   EXPECT_TRUE(test::list_folder(dir.path()).empty());
 }
 
+TEST(StepAndSave, RefusesAHookThatSavesMeanwhile) {
+  const test::TempDir dir;
+  const auto net = wide_net_with_gradients();
+  core::SGD sgd(net->parameters(), {.lr = 0.1});
+  sgd.register_step_post_hook([&](core::Optimizer&) { ckpt::save_async(net->state_dict(), dir.path() / "b.ckpt"); });
+  EXPECT_THAT([&] { ckpt::step_and_save_async(dir.path() / "a.ckpt", *net, sgd); },
+              testing::ThrowsMessage<core::Error>(HasSubstr("asks for another save")));
+  ckpt::save_async(net->state_dict(), dir.path() / "c.ckpt").wait();  // others go on
+  EXPECT_EQ(test::list_folder(dir.path()).size(), 1U);
+}
+
 TEST_P(SaveAsync, KeepsADevicesParametersAsTheStepLeavesThem) {
   if (std::string_view(GetParam()) == ".safetensors") return;  // holds one state dict
   test::OpaqueDevices devices;
