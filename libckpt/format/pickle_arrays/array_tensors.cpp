@@ -8,6 +8,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/corrupt.h"
 #include "libckpt/format/pickle_arrays/joblib_runs.h"
+#include "libckpt/format/pickle_arrays/paddle_slices.h"
 #include "libckpt/gather.h"
 #include "libckpt/io/byte_swap.h"
 #include "libckpt/transform/tree_map.h"
@@ -106,17 +107,6 @@ ElementType element_type(const Value& value) {
   return out;
 }
 
-core::Shape shape_of(const Value& value) {
-  constexpr std::size_t kMaxRank = 64;  // NumPy's own
-  if (!value.is(Kind::tuple) || value.as_list().size() > kMaxRank) corrupt("an array has no shape");
-  core::Shape out;
-  for (const Value& size : value.as_list()) {
-    if (!size.is(Kind::integer) || size.as_integer() < 0) corrupt("an array has a dimension that is no size");
-    out.push_back(size.as_integer());
-  }
-  return out;
-}
-
 SourcePtr row_major(SourcePtr columns, DType dtype, const core::Shape& shape) {
   auto storage = std::make_shared<Storage>();
   storage->dtype = dtype;
@@ -199,7 +189,7 @@ class ArrayTensors {
     }
     auto entry = std::make_shared<Entry>();
     entry->dtype = *type.dtype;
-    entry->shape = shape_of(*array.shape);
+    entry->shape = array_shape(*array.shape);
     entry->bytes = values_of(*array.values);
     std::optional<std::uint64_t> count = core::try_numel(entry->shape.span());
     if (!count || core::byte_size(entry->dtype, *count) != entry->bytes->size()) {
@@ -282,9 +272,20 @@ class PutBack final : public TreeMap {
 
 }  // namespace
 
+core::Shape array_shape(const Value& value) {
+  constexpr std::size_t kMaxRank = 64;  // NumPy's own
+  if (!value.is(Kind::tuple) || value.as_list().size() > kMaxRank) corrupt("an array has no shape");
+  core::Shape out;
+  for (const Value& size : value.as_list()) {
+    if (!size.is(Kind::integer) || size.as_integer() < 0) corrupt("an array has a dimension that is no size");
+    out.push_back(size.as_integer());
+  }
+  return out;
+}
+
 Value with_array_tensors(const Value& root, const PickleOutline& outline, const SourcePtr& file, const Limits& limits,
                          FoundArrays& found) {
-  Value tree = ArrayTensors(outline, file, found).map(root);
+  Value tree = with_slices_joined(ArrayTensors(outline, file, found).map(root));
   return outline.runs.empty() ? tree : PutBack(outline, *file, limits).map(tree);
 }
 

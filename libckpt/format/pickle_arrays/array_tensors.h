@@ -8,6 +8,7 @@
 
 #include "libckpt/format/torch/pickle_extent.h"
 #include "libckpt/value.h"
+#include "libcore/base/shape.h"
 
 namespace ckpt::detail {
 
@@ -16,10 +17,14 @@ struct FoundArrays {
   std::vector<std::string> others;  ///< types of arrays that are no tensors, which stay objects: "O8"
 };
 
+/// Of the tuple that NumPy writes. Error(corrupt) for anything else, and for more dimensions than it has.
+core::Shape array_shape(const Value& value);
+
 /// The same tree, where what stood for an array is a tensor, and a name with a tensor behind it, as Paddle writes them,
 /// that tensor. Long values are slices of `file`; long runs of bytes that are no values are read. What was one array in
-/// several places is one tensor in all of them. Errors: Error(corrupt) for arrays whose values are not those of their
-/// shape; Error(refused) where the pickle is longer than the limits without those values.
+/// several places is one tensor in all of them; what Paddle cut into slices is whole. Errors: Error(corrupt) for arrays
+/// whose values are not those of their shape; Error(refused) where the pickle is longer than the limits without those
+/// values.
 Value with_array_tensors(const Value& root, const PickleOutline& outline, const SourcePtr& file, const Limits& limits,
                          FoundArrays& found);
 

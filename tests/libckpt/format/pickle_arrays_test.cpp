@@ -154,6 +154,82 @@ TEST_F(PickleArrays, OfJoblibAreScannedWithoutTheirValues) {
   EXPECT_EQ(ckpt::scan(path_).verdict(), "dangerous");
 }
 
+/// As paddle.save writes a state dict: arrays, and a table of what the parameters are called in the program.
+std::string paddle_names(const std::string& name) {
+  return test::pickled_dict({{test::text(name), test::text("linear_0." + name)}});
+}
+
+/// What paddle.save(protocol=2) makes of parameters that are too long for one pickle.
+std::string paddle_table(const std::string& name, const std::vector<std::int32_t>& shape,
+                         const std::vector<std::string>& slices) {
+  std::vector<std::string> names;
+  for (const std::string& slice : slices) names.push_back(test::text(slice));
+  const std::string how = test::pickled_dict(
+      {{test::text("OriginShape"), test::numbers(shape)}, {test::text("slices"), test::list(names)}});
+  return test::pickled_dict({{test::text(name), how}});
+}
+
+std::vector<std::string> keys_of(const ckpt::Checkpoint& read) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : read.root.as_dict().items) keys.push_back(key.as_text());
+  return keys;
+}
+
+TEST_F(PickleArrays, OfPaddleAreStateDictsOfEitherProtocol) {
+  const std::string names = "StructuredToParameterName@@";
+  const std::string items = test::pickled_dict(
+      {{test::text("w"), array({2, 2}, dtype("i1"), bytes("abcd"))}, {test::text(names), paddle_names("w")}});
+  for (const char* protocol : {"\x80\x02", "\x80\x03", "\x80\x04"}) {
+    ckpt::Checkpoint read = open(protocol + items + ".");
+    EXPECT_EQ(values(read, "w"), "abcd");
+    EXPECT_EQ(read.root.find("w")->as_entry().shape, (core::Shape{2, 2}));
+    EXPECT_EQ(read.root.find(names)->find("w")->as_text(), "linear_0.w");
+  }
+}
+
+TEST_F(PickleArrays, OfPaddleInATreeArePairsOfNameAndArray) {
+  const std::string pair = test::tuple({test::text("linear_0.w_0"), array({4}, dtype("u1"), bytes("abcd"))});
+  const std::string tensor = test::call(test::symbol("builtins", "tuple"), {pair});
+  ckpt::Checkpoint read = open(file_of({{test::text("model"), test::pickled_dict({{test::text("w"), tensor}})}}));
+  const ckpt::Value* made = read.root.find("model")->find("w");
+  ASSERT_TRUE(made->is(ckpt::Value::Kind::tensor));
+  EXPECT_EQ(core::as_text(ckpt::read_all(*made->as_entry().bytes)), "abcd");
+}
+
+TEST_F(PickleArrays, OfPaddleThatWereCutIntoSlicesAreWhole) {
+  ckpt::Checkpoint read =
+      open(file_of({{test::text("fc.w@@.0"), array({4}, dtype("i2"), bytes("abcdefgh"))},
+                    {test::text("b"), array({1}, dtype("u1"), bytes("z"))},
+                    {test::text("fc.w@@.1"), array({2}, dtype("i2"), bytes("ijkl"))},
+                    {test::text("UnpackBigParamInfor@@"), paddle_table("fc.w", {3, 2}, {"fc.w@@.0", "fc.w@@.1"})}}));
+  EXPECT_THAT(keys_of(read), testing::ElementsAre("b", "fc.w"));
+  const ckpt::Entry& whole = read.root.find("fc.w")->as_entry();
+  EXPECT_EQ(whole.shape, (core::Shape{3, 2}));
+  EXPECT_EQ(whole.dtype, core::DType::i16);
+  EXPECT_EQ(core::as_text(ckpt::read_all(*whole.bytes)), "abcdefghijkl");
+}
+
+TEST_F(PickleArrays, OfPaddleAreRefusedWhereSlicesDoNotMakeThem) {
+  const auto refused = [&](const std::string& table, const std::string& second = "i2") {
+    return refusal(file_of({{test::text("w@@.0"), array({2}, dtype("i2"), bytes("abcd"))},
+                            {test::text("w@@.1"), array({2}, dtype(second), bytes("efgh"))},
+                            {test::text("note"), test::text("no tensor")},
+                            {test::text("UnpackBigParamInfor@@"), table}}));
+  };
+  EXPECT_THAT(refused(paddle_table("w", {5}, {"w@@.0", "w@@.1"})),
+              HasSubstr("'w': its slices have 8 bytes, which do not make the shape [5]"));
+  EXPECT_THAT(refused(paddle_table("w", {1 << 30, 1 << 30, 1 << 30}, {"w@@.0"})), HasSubstr("do not make the shape"));
+  EXPECT_THAT(refused(paddle_table("w", {-4}, {"w@@.0", "w@@.1"})), HasSubstr("dimension that is no size"));
+  EXPECT_THAT(refused(paddle_table("w", {4}, {"w@@.0", "w@@.2"})), HasSubstr("slice 'w@@.2' is not in the file"));
+  EXPECT_THAT(refused(paddle_table("w", {4}, {"w@@.0", "note"})), HasSubstr("slice 'note' is not in the file"));
+  EXPECT_THAT(refused(paddle_table("w", {4}, {"w@@.0", "w@@.0"})), HasSubstr("slice 'w@@.0' is listed twice"));
+  EXPECT_THAT(refused(paddle_table("w", {4}, {"w@@.0", "w@@.1"}), "u2"), HasSubstr("has another type"));
+  EXPECT_THAT(refused(paddle_table("w", {4}, {})), HasSubstr("does not say which"));
+  EXPECT_THAT(refused(paddle_table("note", {4}, {"w@@.0", "w@@.1"})), HasSubstr("both 'note' and slices that make it"));
+  EXPECT_THAT(refused(test::number(3)), HasSubstr("Paddle's table of slices is no dict"));
+  EXPECT_THAT(refused(test::pickled_dict({{test::number(1), test::number(2)}})), HasSubstr("a name that is no text"));
+}
+
 TEST_F(PickleArrays, OthersAreNoCheckpoints) {
   EXPECT_THAT(refusal(file_of({{test::text("w"), test::number(1)}}), ErrorCode::unsupported), HasSubstr("bare pickle"));
 }
