@@ -58,19 +58,37 @@ bool is_custom(const JsonView& whole, const std::string& kind) {
   return !model && kind.find('>') == std::string::npos && !member_text(whole, "registered_name").empty();
 }
 
+/// What the file of weights calls layers of a class: by the name of the class in Keras' source, which one has not in a
+/// configuration.
+std::string container_of(const std::string& kind) {
+  return keras_snake_case(kind == "GroupQueryAttention" ? "GroupedQueryAttention" : kind);
+}
+
+/// RNN around one cell is the layer of that cell's kind: the configuration of the cell goes with its own.
+void take_cell(KerasNode& node) {
+  const std::optional<JsonView> cell = node.kind == "RNN" ? member(node.config, "cell") : std::nullopt;
+  if (!cell || !cell->is(JsonView::Kind::object) || !member_text(*cell, "registered_name").empty()) return;
+  const std::string kind = member_text(*cell, "class_name");
+  const std::optional<JsonView> config = member(*cell, "config");
+  if (!config || (kind != "LSTMCell" && kind != "GRUCell" && kind != "SimpleRNNCell")) return;
+  node.kind = kind.substr(0, kind.size() - 4);
+  node.cell = *config;
+}
+
 /// Its depth is that of the JSON text, which the parser bounds.
 KerasNode node_of(const JsonView& whole) {
   KerasNode node;
   node.whole = whole;
   node.config = whole;  // which says nothing of a layer
   node.kind = member_text(whole, "class_name");
-  node.container = keras_snake_case(node.kind);
+  node.container = container_of(node.kind);
   if (is_custom(whole, node.kind)) node.kind = "Custom>" + node.kind;
   const std::optional<JsonView> config = member(whole, "config");
   if (!config || !config->is(JsonView::Kind::object)) return node;
   node.config = *config;
   node.name = member_text(*config, "name");
   if (node.name.empty()) node.name = member_text(whole, "name");
+  take_cell(node);
   node.calls = calls_of(whole);
   const std::optional<JsonView> layers = member(*config, "layers");
   if (layers && layers->is(JsonView::Kind::array)) node.children = nodes_of(*layers);
@@ -108,33 +126,38 @@ std::size_t KerasNode::inputs() const {
   return count;
 }
 
+std::optional<JsonView> KerasNode::said(std::string_view field) const {
+  if (std::optional<JsonView> own = member(config, field)) return own;
+  return cell ? member(*cell, field) : std::nullopt;
+}
+
 std::optional<bool> KerasNode::flag(std::string_view field) const {
-  const std::optional<JsonView> found = member(config, field);
+  const std::optional<JsonView> found = said(field);
   if (!found || !found->is(JsonView::Kind::boolean)) return std::nullopt;
   return found->as_boolean();
 }
 
 std::optional<double> KerasNode::number(std::string_view field) const {
-  const std::optional<JsonView> found = member(config, field);
+  const std::optional<JsonView> found = said(field);
   if (!found || !is_number(*found)) return std::nullopt;
   return found->as_real();
 }
 
 std::string KerasNode::text(std::string_view field) const {
-  const std::optional<JsonView> found = member(config, field);
+  const std::optional<JsonView> found = said(field);
   if (!found) return "";
   if (found->is(JsonView::Kind::object)) return member_text(*found, "class_name");
   return found->is(JsonView::Kind::text) ? std::string(found->as_text()) : "";
 }
 
 bool KerasNode::says_other(std::string_view field, std::string_view wanted) const {
-  const std::optional<JsonView> found = member(config, field);
+  const std::optional<JsonView> found = said(field);
   return found.has_value() && text(field) != wanted;
 }
 
 std::vector<std::int64_t> KerasNode::integers(std::string_view field) const {
   std::vector<std::int64_t> out;
-  const std::optional<JsonView> found = member(config, field);
+  const std::optional<JsonView> found = said(field);
   if (!found || !found->is(JsonView::Kind::array)) return out;
   for (const JsonView& item : found->items()) out.push_back(item.is_count() ? item.as_integer() : -1);
   return out;

@@ -29,6 +29,7 @@ struct KerasNode {
   std::string container;  ///< what the file of weights calls it: "conv2d_3"
   JsonView config = {};
   JsonView whole = {};                              ///< with "build_config"
+  std::optional<JsonView> cell = {};                ///< the configuration of the cell that an RNN is around
   std::vector<std::vector<KerasInput>> calls = {};  ///< "inbound_nodes"
   std::vector<KerasNode> children = {};
   std::map<std::string, std::size_t, std::less<>> names = {};       ///< of children, the first of each
@@ -43,6 +44,7 @@ struct KerasNode {
   bool is_custom() const { return kind.find('>') != std::string::npos; }
 
   // What the configuration says, where it says something of that kind.
+  std::optional<JsonView> said(std::string_view field) const;  ///< also of the cell
   std::optional<bool> flag(std::string_view field) const;
   std::optional<double> number(std::string_view field) const;
   std::string text(std::string_view field) const;  ///< of an activation its name; "" for none

@@ -5,7 +5,9 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <set>
 
+#include "libckpt/keras/attention.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -15,7 +17,7 @@ using Path = std::vector<std::string>;
 
 constexpr std::string_view kCell = "cell";  ///< of which kind its weights say
 
-constexpr std::array<std::string_view, 18> kKinds = {"Dense",
+constexpr std::array<std::string_view, 19> kKinds = {"Dense",
                                                      "Conv1D",
                                                      "Conv2D",
                                                      "Conv3D",
@@ -32,7 +34,8 @@ constexpr std::array<std::string_view, 18> kKinds = {"Dense",
                                                      "GRU",
                                                      "SimpleRNN",
                                                      "LayerNormalization",
-                                                     "GroupNormalization"};
+                                                     "GroupNormalization",
+                                                     "MultiHeadAttention"};
 
 constexpr std::array<std::string_view, 10> kRoles = {
     "kernel", "bias", "depthwise_kernel", "pointwise_kernel", "recurrent_kernel",
@@ -108,7 +111,9 @@ class LayerReader {
     for (const auto& [key, text] : checkpoint.metadata) {
       if (key.ends_with("@name")) names_.emplace(key.substr(0, key.size() - 5), text);
     }
-    for (const NamedEntry& named : list_entries(checkpoint.root)) read(named);
+    const std::vector<NamedEntry> entries = list_entries(checkpoint.root);
+    for (const NamedEntry& named : entries) find_projection(named);
+    for (const NamedEntry& named : entries) read(named);
     for (KerasLayer& layer : found_.layers) finish(layer);
     leave_namesakes();
   }
@@ -123,11 +128,46 @@ class LayerReader {
     bool state = false;
   };
 
-  void read(const NamedEntry& named) {
+  static Path path_of(const NamedEntry& named) {
     const char separator = named.name.find('.') == std::string::npos ? '/' : '.';
     Path path;
     for (std::string_view step : core::split(named.name, separator)) path.emplace_back(step);
-    if (path.size() >= 2 && path[path.size() - 2] == "vars" && is_digits(path.back())) return read_counted(path, named);
+    if (!is_counted(path) && path.size() > 1 && path.front() == "model_weights") path.erase(path.begin());
+    return path;
+  }
+
+  static bool is_counted(const Path& path) {
+    return path.size() >= 2 && path[path.size() - 2] == "vars" && is_digits(path.back());
+  }
+
+  /// Of attention that nothing but its weights tells: kernels of three dimensions, called as it calls them.
+  void find_projection(const NamedEntry& named) {
+    Path path = path_of(named);
+    const bool kernel = is_counted(path) ? path.back() == "0" : role_of(path) == "kernel";
+    const std::size_t behind = is_counted(path) ? 2 : 1;
+    if (!kernel || path.size() < behind + 2 || named.entry->shape.size() != 3) return;
+    path.resize(path.size() - behind);
+    const std::string part = attention_part(path.back());
+    path.pop_back();
+    if (!part.empty()) projections_[core::join(path, "/")].insert(part);
+  }
+
+  static std::string role_of(const Path& path) {
+    const std::string& last = path.back();
+    return last.ends_with(":0") ? last.substr(0, last.size() - 2) : last;
+  }
+
+  /// Which projection `step` is of a layer at `place`, whose kind is known, or not: ""; "" for none.
+  std::string part_of(const KerasLayer& layer, const std::string& place, const std::string& step) const {
+    if (is_attention(layer.kind)) return attention_part(step);
+    auto found = projections_.find(place);
+    const bool seems = layer.kind.empty() && found != projections_.end() && found->second.size() > 1;
+    return seems ? attention_part(step) : "";
+  }
+
+  void read(const NamedEntry& named) {
+    Path path = path_of(named);
+    if (is_counted(path)) return read_counted(path, named);
     read_named(std::move(path), named);
   }
 
@@ -136,8 +176,10 @@ class LayerReader {
     found_.counted = true;
     Place place;
     place.layer.node = config_;
-    std::string at;
+    std::string at, part;
     for (std::size_t i = 0; i + 2 < path.size(); ++i) {
+      if (i + 3 == path.size()) part = part_of(place.layer, at, path[i]);
+      if (!part.empty()) break;
       at += (i == 0 ? "" : "/") + path[i];
       if (path[i] == "layers" && i + 3 < path.size()) {
         at += "/" + path[++i];
@@ -150,6 +192,10 @@ class LayerReader {
     if (place.cell && place.layer.kind.empty()) place.layer.kind = kCell;
     KerasWeight weight{"", named.name, named.entry->shape, is_floating(*named.entry)};
     const std::string& number = path.back();
+    if (!part.empty()) {
+      if (place.layer.kind.empty()) place.layer.kind = kAttention;
+      weight.role = part + "." + (number == "0" ? "kernel" : number == "1" ? "bias" : number);
+    }
     const auto read = std::from_chars(number.data(), number.data() + number.size(), weight.number);
     if (read.ec != std::errc()) return void(found_.others.push_back(named.name));
     add(at, std::move(place.layer), std::move(weight));
@@ -211,13 +257,29 @@ class LayerReader {
   /// model_weights.lstm.sequential.lstm.lstm_cell.kernel:0: the layer, and the path of the variable.
   void read_named(Path path, const NamedEntry& named) {
     if (path.front() == "optimizer_weights") return void(found_.states.push_back(named.name));
-    if (path.front() == "model_weights") path.erase(path.begin());
-    std::string role = path.back();
-    if (role.ends_with(":0")) role.resize(role.size() - 2);
+    std::string role = role_of(path);
     const bool known = std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end();
     if (path.size() < 2 || !known) return void(found_.others.push_back(named.name));
     path.pop_back();
-    const std::string at = core::join(path, "/");
+    std::string at = core::join(path, "/");
+    KerasLayer layer = layer_at(path);
+    const std::string last = path.back();
+    path.pop_back();
+    if (!path.empty() && !attention_part(last).empty()) {
+      KerasLayer around = layer_at(path);
+      std::string place = core::join(path, "/");
+      if (const std::string part = part_of(around, place, last); !part.empty()) {
+        role = part + "." + role;
+        layer = std::move(around);
+        at = std::move(place);
+        if (layer.kind.empty()) layer.kind = kAttention;
+      }
+    }
+    add(at, std::move(layer), {role, named.name, named.entry->shape, is_floating(*named.entry)});
+  }
+
+  /// By the names of a path of Keras before 3: "lstm.sequential.lstm.lstm_cell".
+  KerasLayer layer_at(Path path) const {
     const std::string top = path.front();
     path.erase(path.begin());
     if (auto own = std::find(path.begin(), path.end(), top); own != path.end()) path.erase(path.begin(), own + 1);
@@ -227,7 +289,7 @@ class LayerReader {
     layer.node = config_ == nullptr ? nullptr : config_->by_name(top);
     for (const std::string& step : path) go_along(layer, step);
     if (layer.node != nullptr) layer.kind = layer.node->kind;
-    add(at, std::move(layer), {role, named.name, named.entry->shape, is_floating(*named.entry)});
+    return layer;
   }
 
   static void go_along(KerasLayer& layer, const std::string& step) {
@@ -310,6 +372,7 @@ class LayerReader {
   const KerasNode* config_;
   std::map<std::string, std::string> names_;  ///< of layers, by their places
   std::map<std::string, std::size_t> places_;
+  std::map<std::string, std::set<std::string>> projections_;  ///< of what may be attention, by its place
   KerasLayers found_;
 };
 

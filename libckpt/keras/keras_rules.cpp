@@ -7,6 +7,7 @@
 #include <set>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/keras/attention.h"
 #include "libckpt/keras/flattened.h"
 #include "libckpt/keras/keras_layers.h"
 #include "libckpt/origin.h"
@@ -79,6 +80,7 @@ class RuleMaker {
     if (kind == "BatchNormalization" || kind == "LayerNormalization" || kind == "GroupNormalization") {
       return add_norm(layer);
     }
+    if (detail::is_attention(kind)) return add_attention(layer);
     if (kind == "Embedding" && has_ranks(layer, "embeddings", 2, 2)) return add_embedding(layer);
     return is_recurrent(kind) && add_recurrent(layer);
   }
@@ -242,6 +244,33 @@ class RuleMaker {
     return true;
   }
 
+  /// [features, heads, width] -> [heads * width, features], and those of queries, keys and values as one matrix where
+  /// torch has them so.
+  bool add_attention(const KerasLayer& layer) {
+    if (const std::string why = detail::why_no_attention(layer); !why.empty()) return !said(no_attention_[why], layer);
+    if (!detail::flattened_before(layer, root_, found_.layers).known) said(unordered_, layer);
+    const detail::AttentionSizes sizes = detail::attention_sizes(layer);
+    const std::int64_t features = sizes.features();
+    std::vector<std::string> kernels, biases;
+    for (const std::string part : {"query", "key", "value"}) {
+      const std::string key = name(layer, *layer.find(part + ".kernel"), part.substr(0, 1) + "_proj_weight");
+      reshape(key, {0, features}, {0, sizes.heads, sizes.width});
+      transpose(key, {1, 0});
+      kernels.push_back(key);
+      const KerasWeight* bias = layer.find(part + ".bias");
+      if (bias == nullptr) continue;
+      biases.push_back(name(layer, *bias, part.substr(0, 1) + "_proj_bias"));
+      reshape(biases.back(), {features}, {sizes.heads, sizes.width});
+    }
+    if (sizes.is_one()) cut(Rule::Kind::fuse, kernels, {layer.module + ".in_proj_weight"});
+    if (!biases.empty()) cut(Rule::Kind::fuse, biases, {layer.module + ".in_proj_bias"});
+    const std::string out = name(layer, *layer.find("output.kernel"), "out_proj.weight");
+    reshape(out, {features, -1}, {sizes.heads, sizes.width, -1});
+    transpose(out, {1, 0});
+    if (const KerasWeight* bias = layer.find("output.bias")) name(layer, *bias, "out_proj.bias");
+    return said(heads_[sizes.heads], layer);
+  }
+
   /// z, r, h in Keras and r, z, n in torch.
   void turn_gates(const std::string& key) {
     cut(Rule::Kind::split, {key}, {key + ".z", key + ".r", key + ".n"});
@@ -335,6 +364,13 @@ class RuleMaker {
       if (eps == 1e-5) continue;
       note(names, "norms have an eps of " + core::python_float(eps) + " and not torch's 1e-05: ", "");
     }
+    for (const auto& [heads, names] : heads_) {
+      note(names,
+           "attention has " + std::to_string(heads) + " heads, which torch's state dict does not say (num_heads=" +
+               std::to_string(heads) + ", batch_first=True): ",
+           "");
+    }
+    for (const auto& [why, names] : no_attention_) note(names, "", ": " + why + ", so it stays as it is");
     note(padded_, "",
          ": of padding 'same' with a stride, Keras has the odd zero on the right and below, which torch's padding has "
          "not: pad what goes in");
@@ -382,6 +418,8 @@ class RuleMaker {
   std::vector<std::pair<std::string, std::string>> renames_;
   Rules later_;  ///< that act on what the names became
   std::map<double, std::set<std::string>> eps_;
+  std::map<std::int64_t, std::set<std::string>> heads_;        ///< of attention
+  std::map<std::string, std::set<std::string>> no_attention_;  ///< by what torch's cannot hold
   std::set<std::string> padded_, cropped_, causal_, separable_, ordered_, unordered_, imaged_, backwards_, merged_,
       last_steps_;
   std::set<std::string> masked_, along_, other_norms_, other_cells_;

@@ -427,3 +427,159 @@ TEST(KerasRules, TakeTheBackwardLayerForOneLikeTheForwardLayer) {
                   .left,
               testing::SizeIs(4));
 }
+
+namespace {
+
+/// Weights of attention with `heads` heads of `width`, as Keras 3 has them.
+Tensors attention(const std::string& at, std::int64_t features, std::int64_t heads, std::int64_t width) {
+  Tensors out;
+  for (const char* part : {"query_dense", "key_dense", "value_dense"}) {
+    out.emplace_back(at + "." + part + ".vars.0", core::Shape{features, heads, width});
+    out.emplace_back(at + "." + part + ".vars.1", core::Shape{heads, width});
+  }
+  out.emplace_back(at + ".output_dense.vars.0", core::Shape{heads, width, features});
+  out.emplace_back(at + ".output_dense.vars.1", core::Shape{features});
+  return out;
+}
+
+constexpr const char* kAttention = "layers.multi_head_attention";
+
+/// With one tensor of another shape, or, with none, without it; beside a layer that there are rules for.
+std::string why_attention_stays(const std::string& key, const core::Shape& shape, const std::string& config = "") {
+  Tensors tensors = attention(kAttention, 8, 2, 4);
+  for (auto& [name, was] : tensors) {
+    if (name == std::string(kAttention) + "." + key) was = shape;
+  }
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.second.empty(); });
+  tensors.emplace_back("layers.dense.vars.0", core::Shape{3, 1});
+  const KerasRules way = ckpt::keras_rules(file(tensors, config));
+  EXPECT_THAT(way.left, Contains(HasSubstr("multi_head_attention"))) << key;
+  for (const std::string& note : way.notes) {
+    if (note.ends_with(", so it stays as it is")) return note;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST(KerasRules, MakeOneMatrixOfQueriesKeysAndValues) {
+  const Checkpoint keras = file(attention(kAttention, 4, 2, 2));
+  const Checkpoint torch = converted(keras);
+  const std::string at = "multi_head_attention.";
+  EXPECT_THAT(names(torch), testing::UnorderedElementsAre(at + "in_proj_weight [12, 4]", at + "in_proj_bias [12]",
+                                                          at + "out_proj.weight [4, 4]", at + "out_proj.bias [4]"));
+  const std::vector<float> kernel = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const std::vector<float> all = values(torch, at + "in_proj_weight");
+  EXPECT_EQ(std::vector<float>(all.begin(), all.begin() + 16), kernel);
+  EXPECT_EQ(values(torch, at + "out_proj.weight"), kernel);
+  EXPECT_THAT(ckpt::keras_rules(keras).notes,
+              Contains(HasSubstr("attention has 2 heads, which torch's state dict does not say (num_heads=2, "
+                                 "batch_first=True): 'multi_head_attention'")));
+  const Checkpoint back = ckpt::to_keras(torch, keras);
+  for (const auto& [name, shape] : attention(kAttention, 4, 2, 2)) {
+    EXPECT_EQ(values(back, name), values(keras, name)) << name;
+  }
+}
+
+TEST(KerasRules, KeepMatricesOfKeysAndValuesOfOtherSizesApart) {
+  Tensors tensors = attention(kAttention, 8, 2, 4);
+  tensors[2].second = {6, 2, 4};
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.first.ends_with("vars.1"); });
+  const std::string at = "multi_head_attention.";
+  EXPECT_THAT(names(converted(file(tensors))),
+              testing::UnorderedElementsAre(at + "q_proj_weight [8, 8]", at + "k_proj_weight [8, 6]",
+                                            at + "v_proj_weight [8, 8]", at + "out_proj.weight [8, 8]"));
+}
+
+TEST(KerasRules, SayWhatOfAttentionTorchCannotHold) {
+  EXPECT_EQ(why_attention_stays("value_dense.vars.0", {8, 2, 6}),
+            "'multi_head_attention': has weights whose shapes are not those of attention, so it stays as it is");
+  Tensors wide = attention(kAttention, 8, 2, 4);
+  wide[4].second = {8, 2, 6};
+  wide[5].second = {2, 6};
+  wide[6].second = {2, 6, 8};
+  wide.emplace_back("layers.dense.vars.0", core::Shape{3, 1});
+  EXPECT_THAT(
+      ckpt::keras_rules(file(wide)).notes,
+      Contains("'multi_head_attention': has heads of 4 for keys (key_dim) and of 6 for values (value_dim), which "
+               "are one size in torch's attention, so it stays as it is"));
+  Tensors grouped = attention(kAttention, 8, 2, 4);
+  for (const std::size_t i : {2, 4}) grouped[i].second = {8, 1, 4};
+  for (const std::size_t i : {3, 5}) grouped[i].second = {1, 4};
+  grouped.emplace_back("layers.dense.vars.0", core::Shape{3, 1});
+  EXPECT_THAT(ckpt::keras_rules(file(grouped)).notes, Contains(HasSubstr("has 2 heads for queries and 1 for keys")));
+  EXPECT_THAT(why_attention_stays("query_dense.vars.0", {10, 2, 4}),
+              HasSubstr("makes 2 heads of 4 out of 10 features, where torch's attention cuts those into heads"));
+  EXPECT_THAT(why_attention_stays("key_dense.vars.0", {}), HasSubstr("is attention without its key.kernel"));
+  EXPECT_THAT(why_attention_stays("value_dense.vars.1", {}), HasSubstr("is attention without its value.bias"));
+  EXPECT_THAT(why_attention_stays("output_dense.vars.0", {3, 4, 8}), HasSubstr("shapes are not those of attention"));
+  EXPECT_THAT(why_attention_stays("query_dense.vars.0", {0, 2, 4}), HasSubstr("shapes are not those of attention"));
+  EXPECT_THAT(why_attention_stays("query_dense.vars.1", {8}), HasSubstr("shapes are not those of attention"));
+  const std::string axes =
+      sequential(layer("MultiHeadAttention", R"("name": "multi_head_attention", "attention_axes": [2])") + "," +
+                 layer("Dense", R"("name": "d")"));
+  EXPECT_THAT(why_attention_stays("", {}, axes), HasSubstr("attends along other axes (attention_axes)"));
+}
+
+TEST(KerasRules, RefuseAttentionOfOtherSizesOnTheWayBack) {
+  const Checkpoint keras = file(attention(kAttention, 8, 2, 4));
+  const auto message = [&](const Checkpoint& torch) {
+    try {
+      ckpt::to_keras(torch, keras);
+    } catch (const core::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string at = "multi_head_attention.";
+  const auto made = [&](const core::Shape& weight) {
+    return file({{at + "in_proj_weight", weight},
+                 {at + "in_proj_bias", {24}},
+                 {at + "out_proj.weight", {8, 8}},
+                 {at + "out_proj.bias", {8}}});
+  };
+  EXPECT_EQ(message(made({24, 8})), "");
+  EXPECT_THAT(message(made({25, 8})), testing::AllOf(HasSubstr("multi_head_attention.in_proj_weight"),
+                                                     HasSubstr("does not divide into 3 equal parts")));
+  EXPECT_THAT(message(made({30, 8})), testing::AllOf(HasSubstr("multi_head_attention.v_proj_weight"),
+                                                     HasSubstr("does not fit shape = [0, 2, 4]")));
+  EXPECT_THAT(message(file({{at + "in_proj_weight", {24, 8}}, {at + "out_proj.weight", {8, 8}}})),
+              HasSubstr("vars.1' of the model of Keras would have no values"));
+}
+
+TEST(KerasRules, TellAttentionByItsWeightsWhereNothingNamesIt) {
+  EXPECT_THAT(names(converted(file(attention("block.own_name", 4, 2, 2)))),
+              Contains("block.own_name.in_proj_weight [12, 4]"));
+  Tensors named;
+  for (const auto& [part, shape] :
+       {std::pair("query", core::Shape{4, 2, 2}), std::pair("key", core::Shape{4, 2, 2}),
+        std::pair("value", core::Shape{4, 2, 2}), std::pair("attention_output", core::Shape{2, 2, 4})}) {
+    named.emplace_back("att.att." + std::string(part) + ".kernel:0", shape);
+  }
+  EXPECT_THAT(names(converted(file(named))),
+              testing::UnorderedElementsAre("att.in_proj_weight [12, 4]", "att.out_proj.weight [4, 4]"));
+  // A class with two names, whose weights are attributes without a property.
+  Tensors grouped = attention("layers.grouped_query_attention", 4, 2, 2);
+  for (auto& [name, shape] : grouped) name.replace(name.rfind(".", name.find("_dense")) + 1, 0, "_");
+  EXPECT_THAT(names(converted(file(grouped, sequential(layer("GroupQueryAttention", R"("name": "g")"))))),
+              Contains("g.in_proj_weight [12, 4]"));
+  // Dense layers of somebody's own attention, which are called so too.
+  EXPECT_THAT(names(converted(file({{"att.att.query.kernel:0", {4, 4}}, {"att.att.key.kernel:0", {4, 4}}}))),
+              testing::UnorderedElementsAre("att.query.weight [4, 4]", "att.key.weight [4, 4]"));
+}
+
+TEST(KerasRules, TakeAnRnnForTheLayerOfItsCell) {
+  const auto around = [](const std::string& cell) {
+    return sequential(layer("RNN", R"("name": "steps", "cell": )" + cell) + "," + layer("Dense", R"("name": "d")"));
+  };
+  const std::string relu = layer("GRUCell", R"("name": "c", "reset_after": false)");
+  const Tensors tensors = {{"layers.rnn.cell.vars.0", {2, 9}},
+                           {"layers.rnn.cell.vars.1", {3, 9}},
+                           {"layers.rnn.cell.vars.2", {2, 9}},
+                           {"layers.dense.vars.0", {3, 1}}};
+  EXPECT_THAT(names(converted(file(tensors, around(layer("GRUCell", R"("name": "c")"))))),
+              Contains("steps.weight_ih_l0 [9, 2]"));
+  EXPECT_THAT(ckpt::keras_rules(file(tensors, around(relu))).left, testing::SizeIs(3));
+  EXPECT_THAT(ckpt::keras_rules(file(tensors, around(layer("StackedRNNCells", R"("name": "c")")))).left,
+              testing::SizeIs(3));
+}

@@ -1,7 +1,7 @@
 """Makes tests/golden/keras_layers.tar.xz: models of Keras' own layers, saved by Keras in each of its forms, and the same weights
 as the state dict of torch's layers. The state dict is made here, layer by layer, without this project; torch's layers with it
-compute what Keras computes, to 1e-5, before anything is written. Use: python make_keras_layers.py FOLDER (needs keras, torch,
-safetensors)
+compute what Keras computes, to 1e-5, before anything is written. Use: python make_keras_layers.py FOLDER [KIND...] (needs keras,
+torch, safetensors)
 
 A case is FOLDER/keras_layers/NAME: in.keras, in.h5 or in.weights.h5 (what the file's name says is what Keras wrote) and
 torch.safetensors, whose metadata 'back' says whether the way back leads to the tensors of the file again."""
@@ -34,6 +34,20 @@ def same_pad(x, kernel, strides):
     return functional.pad(x, pads)
 
 
+class OfQueries(nn.Module):
+    """Attention as a module of its queries alone."""
+
+    def __init__(self, attention, key, value):
+        super().__init__()
+        self.attention, self.key, self.value = attention, key, value
+
+    def load_state_dict(self, state, strict):
+        return self.attention.load_state_dict(state, strict=True)
+
+    def forward(self, query):
+        return self.attention(query, self.key, self.value, need_weights=False)[0]
+
+
 class Twin:
     """What torch's layers compute with the state that the layers of Keras have; channels first inside."""
 
@@ -56,7 +70,7 @@ class Twin:
             self.state[f"{name}.{key}"] = value
 
     def act(self, layer, x):
-        recurrent = isinstance(layer, (layers.LSTM, layers.GRU, layers.SimpleRNN))  # has it inside
+        recurrent = isinstance(layer, (layers.RNN, layers.MultiHeadAttention))  # has it inside
         kind = None if recurrent else getattr(layer, "activation", None)
         return {"relu": torch.relu, "tanh": torch.tanh}.get(getattr(kind, "__name__", ""), lambda y: y)(x)
 
@@ -175,10 +189,10 @@ class Twin:
         self.put(name, state)
         return self.run(nn.Embedding(*state["weight"].shape), x.long(), state)
 
-    def cell(self, layer, suffix=""):
+    def cell(self, layer, suffix="", kind=None):
         """The state of one direction; gates of GRU are r, z, n in torch and z, r, h in Keras."""
         values = self.values(layer)
-        kind = type(layer).__name__
+        kind = kind or type(layer).__name__
 
         def gates(value):
             if kind != "GRU":
@@ -193,9 +207,9 @@ class Twin:
             state["bias_ih_l0"], state["bias_hh_l0"] = values[2], numpy.zeros_like(values[2])
         return {key + suffix: tensor(value) for key, value in state.items()}
 
-    def recurrent(self, layer, name, x, state, both=False):
+    def recurrent(self, layer, name, x, state, both=False, kind=None):
         self.put(name, state)
-        kind = {"LSTM": nn.LSTM, "GRU": nn.GRU, "SimpleRNN": nn.RNN}[type(layer).__name__]
+        kind = {"LSTM": nn.LSTM, "GRU": nn.GRU, "SimpleRNN": nn.RNN}[kind or type(layer).__name__]
         module = kind(x.shape[2], layer.units, batch_first=True, bias=layer.use_bias, bidirectional=both)
         out = self.run(module, x, state)[0]
         return out if layer.return_sequences else out[:, -1]
@@ -207,6 +221,34 @@ class Twin:
 
     def of_GRU(self, layer, name, x):
         return self.recurrent(layer, name, x, self.cell(layer))
+
+    def of_RNN(self, layer, name, x):
+        """Around one cell: the layer of its kind."""
+        layer.cell.return_sequences = layer.return_sequences
+        kind = type(layer.cell).__name__.removesuffix("Cell")
+        return self.recurrent(layer.cell, name, x, self.cell(layer.cell, kind=kind), kind=kind)
+
+    def attention(self, layer, name, query, value=None, key=None):
+        """nn.MultiheadAttention: one matrix for queries, keys and values where all have as many features."""
+        value = query if value is None else value
+        key = value if key is None else key
+        parts = [layer._query_dense, layer._key_dense, layer._value_dense]
+        kernels = [numpy.asarray(part.kernel.numpy()) for part in parts]
+        features = kernels[0].shape[1] * kernels[0].shape[2]
+        matrices = [tensor(kernel.reshape(len(kernel), features).T) for kernel in kernels]
+        if key.shape[2] == value.shape[2] == features:
+            state = {"in_proj_weight": torch.cat(matrices)}
+        else:
+            state = {f"{letter}_proj_weight": matrix for letter, matrix in zip("qkv", matrices)}
+        if layer._use_bias if hasattr(layer, "_use_bias") else layer.use_bias:
+            state["in_proj_bias"] = torch.cat([tensor(part.bias.numpy().reshape(-1)) for part in parts])
+            state["out_proj.bias"] = tensor(layer._output_dense.bias.numpy())
+        state["out_proj.weight"] = tensor(layer._output_dense.kernel.numpy().reshape(features, -1).T)
+        self.put(name, state)
+        module = nn.MultiheadAttention(features, kernels[0].shape[1], bias="in_proj_bias" in state, kdim=key.shape[2],
+                                       vdim=value.shape[2], batch_first=True)
+        assert set(module.state_dict()) == set(state)
+        return self.run(OfQueries(module, key, value), query, state)
 
     def of_Bidirectional(self, layer, name, x):
         state = {**self.cell(layer.forward_layer), **self.cell(layer.backward_layer, "_reverse")}
@@ -264,6 +306,80 @@ def functional_model(said):
     return keras.Model(inputs, layers.Dense(2)(x)), (2, 8, 8, 2)
 
 
+def attentions(said):
+    """All forms of torch: one matrix, keys and values of other sizes, without biases; and as many heads for keys as for
+    queries where they may be fewer."""
+    inputs = layers.Input((5, 8))
+    keys, values = layers.Dense(6, name="to_keys")(inputs), layers.Dense(3, name="to_values")(inputs)
+    own = layers.MultiHeadAttention(2, 4, dropout=0.1)(inputs, inputs)
+    plain = layers.MultiHeadAttention(4, 2, use_bias=False, name="plain")(own, keys)
+    cross = layers.MultiHeadAttention(2, 4, name="cross")(plain, values, keys)
+    grouped = layers.GroupQueryAttention(4, 2, 2, name="grouped")(cross, cross)
+    steps = layers.RNN(layers.GRUCell(4), return_sequences=True, name="steps")(grouped)
+    return keras.Model(inputs, layers.Dense(2, name="head")(steps)), (2, 5, 8), compute_attentions
+
+
+def compute_attentions(twin, model, x):
+    at = model.get_layer
+    keys, values = (twin.layer(at(name), name, x) for name in ("to_keys", "to_values"))
+    x = twin.attention(at("multi_head_attention"), "multi_head_attention", x)
+    x = twin.attention(at("plain"), "plain", x, keys)
+    x = twin.attention(at("cross"), "cross", x, values, keys)
+    x = twin.attention(at("grouped"), "grouped", x)
+    return twin.layer(at("head"), "head", twin.layer(at("steps"), "steps", x))
+
+
+def encoder(said):
+    """A block of a Transformer, as a graph of layers."""
+    inputs = layers.Input((5, 8))
+    x = layers.Add()([inputs, layers.MultiHeadAttention(2, 4, name="att")(inputs, inputs)])
+    x = layers.LayerNormalization(epsilon=1e-6, name="first")(x)
+    inner = layers.Dense(8, name="down")(layers.Dense(16, activation="relu", name="up")(x))
+    x = layers.LayerNormalization(epsilon=1e-6, name="second")(layers.Add()([x, inner]))
+    return keras.Model(inputs, layers.Dense(3, name="head")(x)), (2, 5, 8), compute_encoder
+
+
+def compute_encoder(twin, model, x):
+    block, prefix = (model.block, "block.") if isinstance(model, Encoder) else (model, "")
+    names = ("att", "first", "up", "down", "second")
+    att, first, up, down, second = (block.get_layer(name) if not prefix else getattr(block, name) for name in names)
+    x = twin.layer(first, prefix + "first", x + twin.attention(att, prefix + "att", x))
+    inner = twin.layer(down, prefix + "down", twin.layer(up, prefix + "up", x))
+    x = twin.layer(second, prefix + "second", x + inner)
+    head = model.get_layer("head") if not prefix else model.head
+    return twin.layer(head, "head", x)
+
+
+@keras.saving.register_keras_serializable("golden")
+class Block(layers.Layer):
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.att = layers.MultiHeadAttention(2, 4, name="own_name")  # which its weights tell
+        self.first, self.second = layers.LayerNormalization(epsilon=1e-6), layers.LayerNormalization(epsilon=1e-6)
+        self.up, self.down = layers.Dense(16, activation="relu"), layers.Dense(8)
+
+    def call(self, x):
+        x = self.first(x + self.att(x, x))
+        return self.second(x + self.down(self.up(x)))
+
+
+@keras.saving.register_keras_serializable("golden")
+class Encoder(keras.Model):
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.block, self.head = Block(), layers.Dense(3)
+
+    def call(self, x):
+        return self.head(self.block(x))
+
+
+def encoder_class(said):
+    """The same block as a class of one's own, in a model of one's own."""
+    model = Encoder()
+    model(numpy.zeros((2, 5, 8), "f4"))
+    return model, (2, 5, 8), compute_encoder
+
+
 def compute(twin, model, x):
     if isinstance(model, keras.Sequential):
         for layer in model.layers:
@@ -289,7 +405,7 @@ def draw(model, seed):
 def case(folder, name, make, file, seed, trained=False):
     keras.backend.clear_session()
     said = not file.endswith(".weights.h5")
-    model, shape = make(said)
+    model, shape, *way = make(said)
     draw(model, seed)
     random = numpy.random.default_rng(seed + 1)
     whole = len(shape) == 2
@@ -297,7 +413,8 @@ def case(folder, name, make, file, seed, trained=False):
     twin = Twin(reorders=said)
     with torch.no_grad():
         wanted = model(torch.from_numpy(x), training=False)
-        got = compute(twin, model, torch.from_numpy(x if whole else x.transpose(0, 3, 1, 2).copy()))
+        images_first = x.transpose(0, 3, 1, 2).copy() if x.ndim == 4 else x
+        got = (way[0] if way else compute)(twin, model, torch.from_numpy(images_first))
     assert float((wanted[0] - wanted[1]).abs().max()) > 1e-3, "it does not see what goes in"
     torch.testing.assert_close(got, wanted.to(got.dtype), rtol=1e-5, atol=1e-5)
     os.makedirs(os.path.join(folder, name))
@@ -314,8 +431,13 @@ def case(folder, name, make, file, seed, trained=False):
 
 def main():
     folder = os.path.join(sys.argv[1], "keras_layers")
-    for kind, make in (("images", images), ("texts", texts), ("branches", functional_model)):
+    kinds = {"images": images, "texts": texts, "branches": functional_model, "attentions": attentions, "encoder": encoder,
+             "encoder_class": encoder_class}
+    for kind in sys.argv[2:] or kinds:
+        make = kinds[kind]
         for end, trained in ((".keras", True), (".weights.h5", False), (".h5", True)):
+            if kind == "encoder_class" and end == ".h5":
+                continue  # Keras saves no classes of one's own so
             case(folder, kind + end.replace(".", "-"), make, "in" + end, len(kind + end), trained)
 
 
