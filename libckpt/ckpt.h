@@ -24,6 +24,7 @@
 #include "libckpt/hub/lora_extract.h"
 #include "libckpt/hub/quantization_config.h"
 #include "libckpt/io/kept_memory.h"
+#include "libckpt/keras/family_rules.h"
 #include "libckpt/keras/keras_rules.h"
 #include "libckpt/limits.h"
 #include "libckpt/obstacle.h"

@@ -62,11 +62,11 @@ libckpt/onnx.h      : libckpt/onnx/
 libckpt/dist        : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/format/dcp/ libckpt/format/parts/ libckpt/dist/ libckpt/MODEL
 libckpt/dist.h      : libckpt/dist/
 libckpt/c_api_remote.cpp    : libckpt/c_api libcore/base libckpt/remote/remote.h libckpt/MODEL
-libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/format/shared_tensors.h libckpt/delta libckpt/hub libckpt/keras/keras_rules.h libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/format/shared_tensors.h libckpt/delta libckpt/hub libckpt/keras/family_rules.h libckpt/keras/keras_rules.h libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
-tools               : libcore/base libckpt/io libckpt/remote/remote.h libckpt/delta libckpt/hub libckpt/keras/keras_rules.h libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/spread.h libckpt/format/tensor_codec.h libckpt/format/unused_space.h libckpt/format/virtual_file.h zoo/manifest zoo/rules tools
+tools               : libcore/base libckpt/io libckpt/remote/remote.h libckpt/delta libckpt/hub libckpt/keras/family_rules.h libckpt/keras/keras_rules.h libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/spread.h libckpt/format/tensor_codec.h libckpt/format/unused_space.h libckpt/format/virtual_file.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/onnx.h libckpt/MODEL zoo tools
 tools/support       : libcore/base zoo/data tools/support
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples tools/support

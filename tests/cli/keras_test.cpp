@@ -53,6 +53,21 @@ TEST(KerasRulesOfAFamily, AreRememberedWhereNamesDoNotSayAll) {
   EXPECT_EQ(ckpt::origin_of(ckpt::open(dir.path() / "back.pth")), "");
 }
 
+TEST(KerasRulesOfAFamily, ReadFilesOfKerasBefore3) {
+  const auto golden = golden_file("keras_legacy/keras-efficientnet-b0");
+  if (!golden) GTEST_SKIP() << "no golden data";
+  TempDir dir;
+  std::filesystem::copy(*golden, dir.path());
+  done(dir, {"convert", "weights.h5", "x.safetensors", "--rules", "keras:efficientnet-b0"});
+  done(dir, {"diff", "x.safetensors", "torch.safetensors"});
+  // Another format has its own order, and nothing says that of the model.
+  done(dir, {"convert", "weights.h5", "weights.safetensors"});
+  expect_refused(dir, {"convert", "weights.safetensors", "x.pth", "--rules", "keras:efficientnet-b0"}, 3,
+                 "weights.safetensors", "only the .h5 file that Keras wrote says that order");
+  EXPECT_THAT(done(dir, {"convert", "inside.h5", "inside.pth", "--rules", "keras:efficientnet-b0"}).err,
+              HasSubstr("'model_weights.own.sequential.own.kernel'"));
+}
+
 TEST(KerasRulesByLayers, LeadThereAndBack) {
   const auto golden = golden_file("keras_layers/texts-keras");
   if (!golden) GTEST_SKIP() << "no golden data";

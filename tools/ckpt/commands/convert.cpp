@@ -2,6 +2,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/hub/quantization_config.h"
+#include "libckpt/keras/family_rules.h"
 #include "libckpt/keras/keras_rules.h"
 #include "libckpt/open_save.h"
 #include "libckpt/origin.h"
@@ -175,7 +176,7 @@ void apply_named_rules(Edit& edit, const std::string& name, bool reverse) {
     const std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(edit.checkpoint.root);
     std::vector<ckpt::NamedShape> keys;
     for (const ckpt::NamedEntry& named : entries) keys.push_back({named.name, named.entry->shape});
-    rules = ckpt::rules_for(*given.pack, keys);
+    rules = ckpt::keras_family_rules(*given.pack, edit.checkpoint, keys);
   }
   edit.checkpoint = ckpt::apply_rules(edit.checkpoint, rules, {"", !given.pack.has_value()}, &report);
   if (given.pack && !given.pack->note.empty()) {  // without one, what the file remembers of others stays true

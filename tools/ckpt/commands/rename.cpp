@@ -2,6 +2,7 @@
 
 #include "libckpt/transform/rename.h"
 #include "libckpt/analyze/key_list.h"
+#include "libckpt/keras/family_rules.h"
 #include "libckpt/origin.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/rules.h"
@@ -112,7 +113,7 @@ std::vector<ckpt::NamedShape> shapes_of(const ckpt::KeyList& list) {
 /// A pack is for models of any depth, so that rules of it may match nothing; whose names the file has is checked.
 Edit apply_pack(const ckpt::Checkpoint& checkpoint, const ckpt::RulePack& pack, const std::string& at, bool unchecked) {
   ckpt::KeyList keys = ckpt::key_list_of(checkpoint, checkpoint.path.string(), at);
-  ckpt::Rules rules = unchecked ? pack.rules : ckpt::rules_for(pack, shapes_of(keys));
+  ckpt::Rules rules = unchecked ? pack.rules : ckpt::keras_family_rules(pack, checkpoint, shapes_of(keys));
   ckpt::RuleReport report;
   ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, {.at = at}, &report);
   if (!pack.note.empty()) renamed = ckpt::with_origin(renamed, ckpt::origin_text(pack));

@@ -1,6 +1,7 @@
 #include "tools/python/bindings/rules.h"
 
 #include "libckpt/io/byte_source.h"
+#include "libckpt/keras/family_rules.h"
 #include "libckpt/state_dicts.h"
 #include "libckpt/transform/rule_pack.h"
 #include "libcore/base/error.h"
@@ -24,7 +25,7 @@ ckpt::Rules rules_of_pack(ckpt::RulePack pack, bool reverse, const ckpt::Checkpo
       keys.push_back({key.as_text(), value.as_entry().shape});
     }
   }
-  return ckpt::rules_for(pack, keys);
+  return ckpt::keras_family_rules(pack, checkpoint, keys);
 }
 
 std::string text_of_file(const std::string& path) {
