@@ -178,6 +178,39 @@ TEST_F(NnOps, LayerNormGradients) {
       {leaf({3, 2, 3}), leaf({2, 3}), leaf({2, 3})});
 }
 
+/// More rows than are widened at once: what f32 gives, rounded once. Beside parameters of 16 bits the statistics are
+/// kept in 16 bits too, as PyTorch's, so that the gradients of input and weight are others.
+TEST_F(NnOps, LayerNormOfManyRowsOf16Bits) {
+  for (const core::DType type : {core::float16, core::bfloat16}) {
+    for (const bool f32_parameters : {false, true}) {
+      const auto rounded = [type](const Tensor& t) { return t.to(type).to(core::float32); };
+      const auto results = [&](bool narrow) {
+        const auto as = [&](const Tensor& t) { return (narrow ? t.to(type) : t).detach().clone().requires_grad_(); };
+        core::manual_seed(5);
+        const Tensor x = as(rounded(core::randn({70, 130}))), upstream = rounded(core::randn({70, 130}));
+        const Tensor values = rounded(core::randn({2, 130}));
+        const auto parameter = [&](std::int64_t i) {
+          return f32_parameters ? values.select(0, i).clone().requires_grad_() : as(values.select(0, i));
+        };
+        const Tensor weight = parameter(0), bias = parameter(1);
+        const Tensor y = core::layer_norm(x, {130}, {weight, bias});
+        y.backward(upstream.to(y.dtype()));
+        std::vector<Tensor> all;
+        for (const Tensor& t : {y.detach(), x.grad()}) all.push_back(rounded(t));
+        for (const Tensor& t : {weight.grad(), bias.grad()}) all.push_back(f32_parameters ? t : rounded(t));
+        return all;
+      };
+      const std::vector<Tensor> narrow = results(true), wide = results(false);
+      for (std::size_t i = 0; i < wide.size(); ++i) {
+        const bool of_statistics = i == 1 || i == 2;
+        if (f32_parameters || !of_statistics) {
+          EXPECT_TRUE(core::equal(narrow[i], wide[i])) << "result " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(NnOps, SoftmaxGradients) {
   check_gradients([](Inputs in) { return core::softmax(in[0], 1); }, {leaf({2, 4, 3})});
   check_gradients([](Inputs in) { return core::log_softmax(in[0], -1); }, {leaf({3, 4})});

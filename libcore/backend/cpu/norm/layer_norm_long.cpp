@@ -1,7 +1,9 @@
 // Layer normalisation of long rows, and the derivative of gelu: what a transformer does besides products and attention.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
+#include "libcore/backend/cpu/narrow_rows.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
 #include "libcore/backend/cpu/vector_math.h"
@@ -150,6 +152,77 @@ void layer_norm_grad(const LayerNormGradParams& p) {
   });
 }
 
+const void* element(const void* numbers, std::int64_t i) {
+  return static_cast<const std::byte*>(numbers) + 2 * i;
+}
+void* element(void* numbers, std::int64_t i) {
+  return static_cast<std::byte*>(numbers) + 2 * i;
+}
+
+/// Weight or bias beside numbers of 16 bits, as f32.
+template <DType kType>
+class WideParameter {
+ public:
+  WideParameter(const void* data, bool in_f32, std::int64_t count)
+      : given_(static_cast<const float*>(in_f32 ? data : nullptr)), wide_(kType, in_f32 ? nullptr : data, count) {}
+  const float* data() const { return given_ != nullptr ? given_ : wide_.data(); }
+
+ private:
+  const float* given_;
+  WideArray wide_;
+};
+
+/// Of 16 bits: some rows at a time as f32 and back, while they are in the first cache.
+template <DType kType>
+void layer_norm_narrow(const LayerNormParams& p) {
+  constexpr std::int64_t kElements = 2048;
+  const WideParameter<kType> weight(p.weight, p.parameters_in_f32, p.length);
+  const WideParameter<kType> bias(p.bias, p.parameters_in_f32, p.length);
+  parallel_for(p.rows, grain_for(p.length), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t most = std::clamp<std::int64_t>(kElements / p.length, 1, end - begin);
+    const CallMemory in(most * p.length), out(most * p.length);
+    for (std::int64_t first = begin; first < end; first += most) {
+      const std::int64_t rows = std::min(most, end - first), count = rows * p.length;
+      widen_row(kType, element(p.input, first * p.length), count, in.data());
+      const LayerNormParams some{rows,
+                                 p.length,
+                                 p.eps,
+                                 in.data(),
+                                 weight.data(),
+                                 bias.data(),
+                                 out.data(),
+                                 static_cast<float*>(p.mean) + first,
+                                 static_cast<float*>(p.inverse_std) + first};
+      for (std::int64_t row = 0; row < rows; ++row) norm_row(some, row);
+      round_row(kType, out.data(), count, element(p.output, first * p.length));
+    }
+  });
+}
+
+/// Of 16 bits: everything as f32, as the sums down the columns want it.
+template <DType kType>
+void layer_norm_grad_narrow(const LayerNormGradParams& p) {
+  const std::int64_t count = p.rows * p.length;
+  const WideArray grad(kType, p.output_grad, count), in(kType, p.input, count);
+  const WideParameter<kType> weight(p.weight, p.parameters_in_f32, p.length);
+  const CallMemory in_grad(p.input_grad != nullptr ? count : 0), sums(2 * p.length);
+  LayerNormGradParams wide = p;
+  wide.output_grad = grad.data(), wide.input = in.data(), wide.weight = weight.data();
+  if (p.input_grad != nullptr) wide.input_grad = in_grad.data();
+  if (!p.parameters_in_f32 && p.weight_grad != nullptr) wide.weight_grad = sums.data();
+  if (!p.parameters_in_f32 && p.bias_grad != nullptr) wide.bias_grad = sums.data() + p.length;
+  layer_norm_grad(wide);
+  if (p.input_grad != nullptr) round_array(kType, in_grad.data(), count, p.input_grad);
+  if (wide.weight_grad != p.weight_grad) round_row(kType, sums.data(), p.length, p.weight_grad);
+  if (wide.bias_grad != p.bias_grad) round_row(kType, sums.data() + p.length, p.length, p.bias_grad);
+}
+
+template <DType kType>
+void add_narrow(NnTable& table) {
+  table.layer_norm_long[static_cast<std::size_t>(kType)] = layer_norm_narrow<kType>;
+  table.layer_norm_long_grad[static_cast<std::size_t>(kType)] = layer_norm_grad_narrow<kType>;
+}
+
 /// grad * (0.5 (1 + t) + 0.5 x (1 - t^2) u'), t = tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3)
 CORE_INLINE Floats gelu_slope(const Floats& x) {
   constexpr float kRoot = 0.7978845608F, kCube = 0.044715F;
@@ -178,6 +251,8 @@ void fill_long_layer_norms(NnTable& table) {
   table.layer_norm_long[f32] = layer_norm;
   table.layer_norm_long_grad[f32] = layer_norm_grad;
   table.gelu_tanh_grad[f32] = gelu_tanh_grad;
+  add_narrow<DType::f16>(table);
+  add_narrow<DType::bf16>(table);
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT
