@@ -45,10 +45,6 @@ Shapes shapes_of(const ckpt::KeyList& list) {
   return shapes;
 }
 
-bool ends_with_key(std::string_view name, std::string_view key) {
-  return name.ends_with(key) && (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
-}
-
 /// A file's tensors: as they are, and under the model's names as far as `why` finds the way.
 struct File {
   ckpt::Checkpoint checkpoint;

@@ -12,6 +12,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "zoo/made_as.h"
+#include "zoo/recognize.h"
 #include "zoo/timm_config.h"
 
 namespace zoo {
@@ -140,6 +141,19 @@ void check_memory(const Family& family, const Config& config, core::DType dtype)
                                      core::format_size(*free) + " of memory are free");
 }
 
+/// As load_into(); where that fails and the weights are plainly of other models than config.json says, so does the
+/// error.
+void load_weights(FolderModel& made, const ckpt::Checkpoint& weights, const std::filesystem::path& folder,
+                  const LoadOptions& options) {
+  try {
+    load_into(*made.model, made.family->name, folder, options, &made.notes);
+  } catch (const Error& error) {
+    const std::string other = error.code() == ErrorCode::unsupported ? other_family(*made.family, weights) : "";
+    if (other.empty()) throw;
+    throw Error(ErrorCode::unsupported, other);
+  }
+}
+
 }  // namespace
 
 FolderConfig folder_config(const std::filesystem::path& folder) {
@@ -148,9 +162,8 @@ FolderConfig folder_config(const std::filesystem::path& folder) {
     if (!std::filesystem::exists(file)) {
       if (std::filesystem::exists(folder / "adapter_config.json")) {
         throw Error(ErrorCode::unsupported,
-                    "the folder holds an adapter, not a model: merge it into the weights of its base (ckpt lora merge "
-                    "BASE ADAPTER -o merged/model.safetensors), and copy the base's config.json and files of the "
-                    "tokenizer beside them");
+                    "the folder holds an adapter, not a model: merge it into the folder of its base (ckpt lora merge "
+                    "BASE ADAPTER -o merged), which gives a folder that runs");
       }
       throw Error(ErrorCode::unsupported, "the folder has no config.json, which says what model its weights are of");
     }
@@ -194,7 +207,7 @@ FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions
       const MadeAs scope{made.dtype};
       made.model = build(*made.family, made.config);
     }
-    load_into(*made.model, made.family->name, folder, options.load, &made.notes);
+    load_weights(made, weights, folder, options.load);
     made.model->eval();
     return made;
   });

@@ -51,8 +51,9 @@ struct FolderModel {
   LoadNotes notes;
 };
 
-/// The model with the folder's weights. Errors: those of folder_config(), make() and load(); Error(device) saying how
-/// much the weights need where so much is not free. All name the folder.
+/// The model with the folder's weights. Errors: those of folder_config(), make() and load(); Error(unsupported) saying
+/// of which model the weights look to be where config.json is of another; Error(device) saying how much the weights
+/// need where so much is not free. All name the folder.
 FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions& options = {});
 
 }  // namespace zoo

@@ -353,6 +353,10 @@ void measure_rest(std::string_view family, Config& config, const ShapeOf& shape_
 
 }  // namespace
 
+bool ends_with_key(std::string_view name, std::string_view key) {
+  return name.ends_with(key) && (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
+}
+
 std::string_view heads_field(std::string_view family) {
   if (family == "VisionTransformer") return "num_heads";
   if (family.starts_with("GPT2") || family == "GPT") return "n_head";

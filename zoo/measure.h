@@ -26,6 +26,9 @@ struct Measured {
 /// nullopt for a family whose sizes are not read here, and where the tensors that say them are not there.
 std::optional<Measured> measure(std::string_view family, const ShapeOf& shape_of);
 
+/// Whether `name` is `key`, or `key` behind a prefix and a dot.
+bool ends_with_key(std::string_view name, std::string_view key);
+
 /// The field that says how many attention heads there are; empty for a family without.
 std::string_view heads_field(std::string_view family);
 

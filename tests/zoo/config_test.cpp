@@ -247,7 +247,7 @@ TEST_F(ZooFolder, MayNameAFamilyOfTheZoo) {
 TEST_F(ZooFolder, SaysWhatIsMissing) {
   EXPECT_EQ(refusal(), "the folder has no config.json, which says what model its weights are of");
   test::write_file(dir_.path() / "adapter_config.json", R"({"peft_type": "LORA"})");
-  EXPECT_THAT(refusal(), HasSubstr("the folder holds an adapter, not a model: merge it into the weights of its base "
+  EXPECT_THAT(refusal(), HasSubstr("the folder holds an adapter, not a model: merge it into the folder of its base "
                                    "(ckpt lora merge BASE ADAPTER"));
   config("{}");
   EXPECT_THAT(refusal(), HasSubstr("config.json names no model"));

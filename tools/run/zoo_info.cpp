@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "libckpt/io/json.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/support/suggest.h"
 #include "zoo/from_folder.h"
 #include "zoo/made_as.h"
+#include "zoo/recognize.h"
 
 namespace cli {
 namespace {
@@ -52,6 +54,10 @@ Facts facts_of(const ZooInfoOptions& options) {
   if (!fs::is_directory(options.name)) return facts;
   facts.dtype = zoo::folder_dtype(options.name);
   facts.weights = zoo::fit_of(*module, options.name);
+  constexpr const char* kNot = "do not fit";
+  if (!facts.weights.starts_with(kNot)) return facts;
+  const std::string other = zoo::other_family(*facts.said.family, ckpt::open(options.name, {.foreign_objects = true}));
+  if (!other.empty()) facts.weights = kNot + (": " + other);
   return facts;
 }
 
