@@ -228,6 +228,7 @@ void make_files(const TempDir& dir) {
     fs::create_directory(at / folder);
   make_checkpoints(at);
   make_adapter(at / "adapter");
+  write_file(at / "base/config.json", "{}");
   make_gpt2(at / "gpt2");
   make_parts(at / "run/step-100");
   EXPECT_EQ(run_ckpt(at, {"convert", "gpt2", "gpt2.gguf"}).code, 0);

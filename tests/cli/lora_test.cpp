@@ -162,6 +162,53 @@ TEST_F(LoraCommand, HoldsTheMatricesToTheRankThatTheConfigurationSays) {
   expect_refused(dir_, {"lora", "info", "adapter"}, 3, "adapter_config.json", "'r' is not a whole number");
 }
 
+/// Of a base that is a folder of Hugging Face the result is one, with what is neither weights nor an adapter.
+TEST_F(LoraCommand, MergesAFolderIntoAFolder) {
+  std::filesystem::create_directory(dir_.path() / "base");
+  std::filesystem::rename(dir_.path() / "base.safetensors", dir_.path() / "base/model.safetensors");
+  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "vocab.txt", "LICENSE",
+                           "adapter_config.json", "trainer_state.json", "model.safetensors.index.json", "notes.md"}) {
+    write_file(dir_.path() / "base" / name, "{}");
+  }
+  std::filesystem::remove(dir_.path() / "base/model.safetensors.index.json");
+  const Outcome dry = run({"lora", "merge", "base", "adapter", "-o", "tuned", "--dry-run"});
+  EXPECT_THAT(dry.out, HasSubstr("tuned: 1 weight changed, 1 tensor of the adapter taken whole, nothing written"));
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() / "tuned"));
+  const Outcome outcome = run({"lora", "merge", "base", "adapter", "-o", "tuned"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("of weights written, and 5 files beside them"));
+  EXPECT_THAT(values("tuned/model.safetensors", "fc.weight"), ElementsAre(3, 5, 7, 22, 42, 62));
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path() / "tuned")) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("LICENSE", "config.json", "generation_config.json",
+                                                   "model.safetensors", "tokenizer.json", "vocab.txt"));
+  expect_refused(dir_, {"lora", "merge", "base", "adapter", "-o", "tuned/"}, 4, "tuned", "exists already; use -f");
+  EXPECT_EQ(run({"lora", "merge", "base", "adapter", "-o", "tuned", "-f"}).code, 0);
+  const ckpt::JsonDocument json =
+      ckpt::JsonDocument::parse(run({"lora", "merge", "base", "adapter", "-o", "tuned", "-f", "--json"}).out);
+  EXPECT_EQ(json.root().at("merged").as_integer(), 1);
+  EXPECT_EQ(json.root().at("files").items().size(), 5U);
+  EXPECT_EQ(run({"lora", "merge", "base", "adapter", "-o", "alone.pth"}).code, 0);
+  EXPECT_THAT(values("alone.pth", "fc.weight"), ElementsAre(3, 5, 7, 22, 42, 62));
+}
+
+/// An adapter that brings a table of tokens with more rows than config.json says.
+TEST_F(LoraCommand, SaysHowManyTokensTheMergedModelHas) {
+  std::filesystem::create_directory(dir_.path() / "base");
+  write_checkpoint(dir_.path() / "base/model.safetensors",
+                   dict({{"fc.weight", matrix(2, {1, 1, 1, 2, 2, 2})}, {"head.weight", matrix(1, {3, 4})}}));
+  write_file(dir_.path() / "base/config.json", R"({"vocab_size" : 1, "n": {"vocab_size": 12}})");
+  write_checkpoint(dir_.path() / "adapter/adapter_model.safetensors",
+                   dict({{"base_model.model.fc.lora_A.weight", matrix(2, {1, 2, 3, 0, 0, 0})},
+                         {"base_model.model.fc.lora_B.weight", matrix(2, {1, 0, 10, 0})},
+                         {"base_model.model.head.weight", matrix(3, {7, 8, 9, 9, 9, 9})}}));
+  const Outcome outcome = run({"lora", "merge", "base", "adapter", "-o", "tuned"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_file(dir_.path() / "tuned/config.json"), R"({"vocab_size" : 3, "n": {"vocab_size": 12}})");
+}
+
 TEST_F(LoraCommand, ExtractsWhatATunedModelHasLearnt) {
   ASSERT_EQ(run({"lora", "merge", "base.safetensors", "adapter", "-o", "tuned.safetensors"}).code, 0);
   const Outcome outcome =

@@ -87,7 +87,7 @@ Edit describe(ckpt::Checkpoint model, const ckpt::GgufModelReport& report, std::
   return edit;
 }
 
-/// "config.json names 'T5ForConditionalGeneration', which has no names of llama.cpp here".
+/// "config.json names 'MT5ForConditionalGeneration', which has no names of llama.cpp here".
 std::string unknown_text(const std::string& hub_class) {
   if (hub_class.empty()) return "config.json names no one model under 'architectures'";
   return "config.json names " + core::quote(hub_class) + ", which has no names of llama.cpp here";
@@ -171,13 +171,34 @@ bool makes_hub_folder(const Address& source, const std::string& target, const st
   return folder && format.empty() && source.at.empty() && source.path.extension() == ".gguf";
 }
 
-int write_hub_folder(Context& context, const EditOptions& options, const Address& source, bool dequantize) {
+fs::path hub_folder_target(const EditOptions& options) {
   fs::path target = options.output;
   if (!target.has_filename()) target = target.parent_path();
   std::error_code ignored;
   if (fs::exists(target, ignored) && !options.force) {
     throw Error(ErrorCode::io, "exists already; use -f to overwrite it").add_context(target.string());
   }
+  return target;
+}
+
+void save_hub_folder(const EditOptions& options, const ckpt::HubModel& model, const fs::path& target,
+                     ckpt::Report& report) {
+  if (options.dry_run) return;
+  ckpt::SaveOptions save = save_options(options);
+  save.report = &report;
+  ProgressBar bar(core::printable(target.filename().string()), !options.quiet);
+  save.progress = bar.hook();
+  ckpt::save_hub_model(model, target, save);
+}
+
+std::string written_hub_text(const EditOptions& options, const ckpt::HubModel& model, const ckpt::Report& report) {
+  if (options.dry_run) return "nothing written (dry run)";
+  return core::format_size(report.bytes_written) + " of weights written, and " + count_of(model.files.size(), "file") +
+         " beside them";
+}
+
+int write_hub_folder(Context& context, const EditOptions& options, const Address& source, bool dequantize) {
+  const fs::path target = hub_folder_target(options);
   ckpt::Report report;
   ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.look(report));
   ckpt::GgufModelReport noted;
@@ -186,13 +207,7 @@ int write_hub_folder(Context& context, const EditOptions& options, const Address
     return ckpt::from_gguf_model(checkpoint, &noted);
   });
   report.warnings.insert(report.warnings.end(), noted.notes.begin(), noted.notes.end());
-  ckpt::SaveOptions save = save_options(options);
-  save.report = &report;
-  if (!options.dry_run) {
-    ProgressBar bar(core::printable(target.filename().string()), !options.quiet);
-    save.progress = bar.hook();
-    ckpt::save_hub_model(model, target, save);
-  }
+  save_hub_folder(options, model, target, report);
   say_report(options, source.path, report);
   const std::size_t tensors = ckpt::list_entries(model.weights.root).size();
   if (options.json) {
@@ -200,10 +215,7 @@ int write_hub_folder(Context& context, const EditOptions& options, const Address
   } else if (!options.quiet) {
     context.out.print(core::printable(target.string()) + ": " + count_of(tensors, "tensor") + " of a " +
                       noted.architecture + " model as transformers names them, " +
-                      (options.dry_run ? "nothing written (dry run)"
-                                       : core::format_size(report.bytes_written) + " of weights written, and " +
-                                             count_of(model.files.size(), "file") + " beside them") +
-                      "\n");
+                      written_hub_text(options, model, report) + "\n");
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "libckpt/hub/hub_model.h"
 #include "libckpt/hub/quantization_config.h"
 #include "tools/ckpt/edit/edit.h"
 
@@ -32,6 +33,16 @@ bool is_hub_folder(const Address& source);
 /// Whether a GGUF file is to become a folder of transformers: a file whose name ends in .gguf, and a target that is, or
 /// by a final '/' asks for, a folder.
 bool makes_hub_folder(const Address& source, const std::string& target, const std::string& format);
+
+/// The folder `options.output`, without a final '/'. Error(io) where there is such a file or folder, without --force.
+std::filesystem::path hub_folder_target(const EditOptions& options);
+
+/// Saves the model with a progress bar, unless it is a dry run.
+void save_hub_folder(const EditOptions& options, const ckpt::HubModel& model, const std::filesystem::path& target,
+                     ckpt::Report& report);
+
+/// "96 KiB of weights written, and 4 files beside them".
+std::string written_hub_text(const EditOptions& options, const ckpt::HubModel& model, const ckpt::Report& report);
 
 /// Writes the folder `options.output`. Returns the exit code.
 int write_hub_folder(Context& context, const EditOptions& options, const Address& source, bool dequantize);

@@ -2,16 +2,23 @@
 
 #include <map>
 
+#include "libckpt/format/format.h"
+#include "libckpt/hub/hub_model.h"
+#include "libckpt/open_save.h"
 #include "libckpt/transform/lora.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/commands/hub_models.h"
 #include "tools/ckpt/commands/lora_extract.h"
 #include "tools/ckpt/edit/edit.h"
+#include "tools/ckpt/edit/standard_output.h"
 #include "tools/ckpt/output/listing.h"
 
 namespace cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct InfoOptions : ReadOptions {
   std::string adapter;
@@ -147,10 +154,57 @@ Edit describe(ckpt::Checkpoint checkpoint, const ckpt::MergeLoraReport& done) {
   return edit;
 }
 
+/// Whether the result is a folder as the base is: its name says no format of a file.
+bool makes_folder(const MergeOptions& options, const Address& base) {
+  if (options.output.empty() || is_standard_output(options.output) || !is_hub_folder(base)) return false;
+  return ckpt::find_format_for(without_end_slashes(options.output)) == nullptr;
+}
+
+void write_folder_json(Context& context, const MergeOptions& options, const fs::path& target, const Edit& edit,
+                       const ckpt::HubModel& model, const ckpt::Report& report) {
+  context.out.answer_is_one();
+  ckpt::JsonWriter json(2);
+  json.begin_object().key("command").value("lora merge").key("input").value(options.base);
+  json.key("output").value(target.string()).key("dry_run").value(options.dry_run);
+  json.key("bytes_written").value(report.bytes_written).key("files").begin_array();
+  for (const auto& [name, bytes] : model.files) json.value(name);
+  json.end_array();
+  edit.json(json);
+  write_report(json, report);
+  json.end_object();
+  context.out.print(json.text() + "\n");
+}
+
+int merge_folder(Context& context, const MergeOptions& options, const ckpt::LoraAdapter& adapter,
+                 const fs::path& base) {
+  const fs::path target = hub_folder_target(options);
+  ckpt::Report report;
+  const ckpt::Checkpoint weights = ckpt::open(base, options.look(report));
+  ckpt::MergeLoraReport done;
+  const Edit edit = core::with_context(base.string(), [&] {
+    return describe(ckpt::merge_lora(weights, adapter, {.strength = options.strength}, &done), done);
+  });
+  const ckpt::HubModel model = ckpt::hub_model_like(base, edit.checkpoint, options.allow_symlinks);
+  save_hub_folder(options, model, target, report);
+  say_report(options, base, report);
+  if (options.json) {
+    write_folder_json(context, options, target, edit, model, report);
+  } else if (!options.quiet) {
+    for (const std::string& step : edit.steps) {
+      if (options.dry_run) context.out.print("  " + step + "\n");
+    }
+    context.out.print(core::printable(target.string()) + ": " + edit.summary + ", " +
+                      written_hub_text(options, model, report) + "\n");
+  }
+  return 0;
+}
+
 int merge(Context& context, const MergeOptions& options) {
   ckpt::Report report;
   const ckpt::LoraAdapter adapter = ckpt::open_lora(options.adapter, options.look(report));
   say_report(options, options.adapter, report);
+  const Address base = parse_address(options.base);
+  if (makes_folder(options, base)) return merge_folder(context, options, adapter, base.path);
   return run_edits(
       context, options, {"lora merge", "merged"}, [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
         ckpt::MergeLoraReport done;
@@ -173,10 +227,13 @@ void add_lora_info(CommandSpec lora, Command& chosen) {
 void add_lora_merge(CommandSpec lora, Command& chosen) {
   CommandSpec command = add_command(
       lora, "merge",
-      "ckpt lora merge base adapter -o merged.safetensors\n"
+      "ckpt lora merge base adapter -o merged           # as transformers loads it\n"
+      "  ckpt lora merge base adapter -o merged.safetensors\n"
       "  ckpt lora merge --strength 0.5 base.safetensors adapter -o half.safetensors",
       "Add an adapter's changes to the weights of its base model, as PEFT's merge_and_unload() does: computed in "
-      "float32 (float64 for such weights) and rounded once to each weight's type. The result is a plain state dict.");
+      "float32 (float64 for such weights) and rounded once to each weight's type. Of a base that is a folder with a "
+      "config.json, an OUT that names no format becomes such a folder: its configurations and its tokenizer lie beside "
+      "the merged weights. Otherwise the result is a plain state dict.");
   auto options = std::make_shared<MergeOptions>();
   command.add_option("BASE", options->base, "checkpoint of the base model; FILE::path names the state dict")
       .required()
@@ -187,8 +244,8 @@ void add_lora_merge(CommandSpec lora, Command& chosen) {
   command.add_option("--strength", options->strength, "factor of every change (default 1)").type_name("X");
   command
       .add_option("-o,--output", options->output,
-                  "output, or - for standard output (default: NAME.merged.EXT beside "
-                  "the base)")
+                  "output: a file, a folder for a base that is one, or - for standard output (default: "
+                  "NAME.merged.EXT beside the base)")
       .type_name("OUT");
   add_write_options(command, *options);
   command.remove_options({"--in-place", "--follow"});

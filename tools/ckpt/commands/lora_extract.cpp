@@ -4,6 +4,7 @@
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/commands/hub_models.h"
 #include "tools/ckpt/edit/edit.h"
 #include "tools/ckpt/output/chart.h"
 #include "tools/ckpt/output/listing.h"
@@ -93,16 +94,10 @@ void print_text(Context& context, const ExtractOptions& options, const fs::path&
 }
 
 fs::path target_of(const ExtractOptions& options) {
-  fs::path target = options.output;
-  if (!target.has_filename()) target = target.parent_path();
-  std::error_code ignored;
-  if (target.empty() || options.output == "-") {
+  if (options.output.empty() || options.output == "-" || options.output == "/") {
     throw core::Error(core::ErrorCode::usage, "an adapter is a folder: name one with -o");
   }
-  if (fs::exists(target, ignored) && !options.force) {
-    throw core::Error(core::ErrorCode::io, "exists already; use -f to overwrite it").add_context(target.string());
-  }
-  return target;
+  return hub_folder_target(options);
 }
 
 int extract(Context& context, const ExtractOptions& options) {
