@@ -70,6 +70,11 @@ class BackConverter {
   HubModel run() {
     HubModel model;
     model.weights = weights();
+    if (hub_class() == "BertForSequenceClassification") {
+      report_.notes.emplace_back(
+          "the file has no pooler, which BERT's head reads from: transformers draws 'bert.pooler.dense' anew, and the "
+          "classes mean nothing until it is taken from the model's first folder or trained");
+    }
     model.files.emplace_back("config.json", bytes_of(config()));
     for (detail::HubFile& file : detail::tokenizer_files(values_, report_.notes))
       model.files.push_back(std::move(file));
@@ -105,6 +110,9 @@ class BackConverter {
     numbers_.kv_heads = whole("attention.head_count_kv", static_cast<double>(numbers_.heads));
     numbers_.head_dim =
         whole("attention.key_length", numbers_.heads > 0 ? static_cast<double>(numbers_.width / numbers_.heads) : 0);
+    numbers_.decoder_layers = whole("decoder_block_count", architecture_->name == "t5" ? numbers_.layers : 0);
+    numbers_.gated = has("enc.blk.0.ffn_gate.weight");
+    numbers_.named_classes = has("cls.output.weight");
     core::with_context("the metadata", [&] { detail::require_sensible(numbers_); });
   }
 
@@ -130,12 +138,27 @@ class BackConverter {
       if (by_name_.contains(named.name)) {
         throw Error(ErrorCode::unsupported, "transformers has no name for the tensor " + core::quote(named.name));
       }
-      changes.items.emplace_back(Value::text(named.name), Value::tensor(changed(named)));
+      changes.items.emplace_back(Value::text(prefixed(named.name)), Value::tensor(changed(named)));
     }
     out.root = Value::dict(std::move(changes));
     out.path = gguf_.path;
     out.metadata = {{"format", "pt"}};
     return out;
+  }
+
+  bool is_classifier() const {
+    return architecture_->name == "bert" && (has("cls.weight") || has("cls.output.weight"));
+  }
+
+  /// Of a model with a head, whose other tensors belong to a model in it.
+  std::string prefixed(const std::string& name) const {
+    const bool head = name.starts_with("classifier.") || name.starts_with("pre_classifier.");
+    return is_classifier() && !head ? std::string(architecture_->old_prefix) + name : name;
+  }
+
+  std::string_view hub_class() const {
+    if (!is_classifier()) return architecture_->classes.front();
+    return *std::ranges::find_if(architecture_->classes, [](auto name) { return name.ends_with(detail::kClassifier); });
   }
 
   /// With the values that transformers computes with.
@@ -157,19 +180,40 @@ class BackConverter {
 
   std::string config() {
     JsonWriter json(2);
-    json.begin_object().key("architectures").begin_array().value(architecture_->classes.front()).end_array();
+    json.begin_object().key("architectures").begin_array().value(hub_class()).end_array();
     json.key("model_type").value(architecture_->model_type);
     write_fields(json);
     write_rope(json);
     for (const detail::GgufSetting& setting : architecture_->settings) {
-      json.key(setting.field).raw(core::split(setting.values, ' ')[0]);
+      const bool second = numbers_.gated && setting.field == "feed_forward_proj";
+      json.key(setting.field).raw(core::split(setting.values, ' ')[second ? 1 : 0]);
     }
+    if (architecture_->name == "t5") json.key("is_encoder_decoder").value(true);
+    if (is_classifier()) write_classes(json);
     json.key("tie_word_embeddings").value(!has("output.weight"));
     if (has("blk.0.attn_q.bias") && architecture_->name == "llama") json.key("attention_bias").value(true);
     if (has("blk.0.ffn_up.bias") && architecture_->name == "llama") json.key("mlp_bias").value(true);
     write_tokens(json);
     json.key("torch_dtype").value(core::name(main_dtype()));
     return json.end_object().take() + "\n";
+  }
+
+  /// Names of the classes; of those that have none the ones that transformers gives them.
+  void write_classes(JsonWriter& json) const {
+    const std::int64_t count = rows_of(has("cls.output.weight") ? "cls.output.weight" : "cls.weight");
+    std::vector<std::string> labels = values_.texts("bert.classifier.output_labels");
+    if (static_cast<std::int64_t>(labels.size()) != count) {
+      labels.clear();
+      for (std::int64_t i = 0; i < count; ++i) labels.push_back("LABEL_" + std::to_string(i));
+    }
+    json.key("id2label").begin_object();
+    for (std::size_t i = 0; i < labels.size(); ++i) json.key(std::to_string(i)).value(labels[i]);
+    json.end_object().key("label2id").begin_object();
+    std::set<std::string> written;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (written.insert(labels[i]).second) json.key(labels[i]).value(static_cast<std::uint64_t>(i));
+    }
+    json.end_object();
   }
 
   /// Each field once, where it has a name in config.json.

@@ -15,9 +15,12 @@ constexpr std::string_view kQwen3Classes[] = {"Qwen3ForCausalLM", "Qwen3Model"};
 constexpr std::string_view kPhi3Classes[] = {"Phi3ForCausalLM"};
 constexpr std::string_view kGpt2Classes[] = {"GPT2LMHeadModel"};
 constexpr std::string_view kGptNeoxClasses[] = {"GPTNeoXForCausalLM"};
-constexpr std::string_view kBertClasses[] = {"BertModel", "BertForMaskedLM"};
-constexpr std::string_view kDistilBertClasses[] = {"DistilBertModel", "DistilBertForMaskedLM"};
-constexpr std::string_view kRobertaClasses[] = {"RobertaModel", "RobertaForMaskedLM"};
+constexpr std::string_view kBertClasses[] = {"BertModel", "BertForMaskedLM", "BertForSequenceClassification"};
+constexpr std::string_view kDistilBertClasses[] = {"DistilBertModel", "DistilBertForMaskedLM",
+                                                   "DistilBertForSequenceClassification"};
+constexpr std::string_view kRobertaClasses[] = {"RobertaModel", "RobertaForMaskedLM",
+                                                "RobertaForSequenceClassification"};
+constexpr std::string_view kT5Classes[] = {"T5ForConditionalGeneration"};
 constexpr std::string_view kGemma2Classes[] = {"Gemma2ForCausalLM"};
 
 constexpr std::string_view kHeadDim = "hidden_size/num_attention_heads";
@@ -133,6 +136,21 @@ constexpr GgufField kGemma2Fields[] = {
     {"attention.sliding_window", Type::u32, "sliding_window", "4096"},
 };
 
+constexpr GgufField kT5Fields[] = {
+    {"context_length", Type::u32, "n_positions", "512"},
+    {"embedding_length", Type::u32, "d_model"},
+    {"feed_forward_length", Type::u32, "d_ff"},
+    {"block_count", Type::u32, "num_layers"},
+    {"decoder_block_count", Type::u32, "num_decoder_layers", "num_layers"},
+    {"attention.head_count", Type::u32, "num_heads"},
+    {"attention.key_length", Type::u32, "d_kv", "64"},
+    {"attention.value_length", Type::u32, "d_kv", "64"},
+    {"attention.layer_norm_epsilon", Type::f32, "layer_norm_epsilon", "1e-6"},
+    {"attention.relative_buckets_count", Type::u32, "relative_attention_num_buckets", "32"},
+    {"attention.layer_norm_rms_epsilon", Type::f32, "layer_norm_epsilon", "1e-6"},
+    {"decoder_start_token_id", Type::u32, "decoder_start_token_id", "0"},
+};
+
 constexpr GgufSetting kSilu[] = {{"hidden_act", "\"silu\""}};
 constexpr GgufSetting kQwen2Settings[] = {{"hidden_act", "\"silu\""}, {"use_sliding_window", "false"}};
 constexpr GgufSetting kGpt2Settings[] = {{"activation_function", "\"gelu_new\" \"gelu_pytorch_tanh\""},
@@ -144,6 +162,8 @@ constexpr GgufSetting kBertSettings[] = {{"hidden_act", "\"gelu\""}, {"position_
 
 constexpr GgufSetting kRobertaSettings[] = {
     {"hidden_act", "\"gelu\""}, {"position_embedding_type", "\"absolute\""}, {"add_cross_attention", "false"}};
+/// The second one is that of models with gates.
+constexpr GgufSetting kT5Settings[] = {{"feed_forward_proj", "\"relu\" \"gated-gelu\""}};
 constexpr GgufSetting kDistilBertSettings[] = {{"activation", "\"gelu\""}};
 constexpr GgufSetting kGemma2Settings[] = {{"hidden_activation", "\"gelu_pytorch_tanh\""},
                                            {"attention_bias", "false"},
@@ -384,6 +404,64 @@ rename = [
 ]
 )";
 
+/// Heads that tell texts apart. Of BERT llama.cpp has no pooler, and the head by the name that its labels give it.
+constexpr std::string_view kBertHead = R"([[rule]]
+rename = [["classifier.*", "@classes@.*"]]
+)";
+constexpr std::string_view kDistilBertHead = R"([[rule]]
+rename = [
+  ["pre_classifier.weight", "cls.weight"], ["pre_classifier.bias", "cls.bias"],
+  ["classifier.weight", "cls.output.weight"], ["classifier.bias", "cls.output.bias"],
+]
+)";
+constexpr std::string_view kRobertaHead = R"([[rule]]
+rename = [
+  ["classifier.dense.weight", "cls.weight"], ["classifier.dense.bias", "cls.bias"],
+  ["classifier.out_proj.weight", "cls.output.weight"], ["classifier.out_proj.bias", "cls.output.bias"],
+]
+)";
+
+constexpr std::string_view kT5Rules = R"(
+[about]
+from = "Hugging Face"
+to = "llama.cpp"
+from_key = "shared.weight"
+to_key = "token_embd.weight"
+
+[[rule]]
+rename = [
+  ["shared.weight", "token_embd.weight"], ["lm_head.weight", "output.weight"],
+  ["encoder.final_layer_norm.weight", "enc.output_norm.weight"],
+  ["encoder.block.{#i}.layer.0.layer_norm.weight", "enc.blk.{i}.attn_norm.weight"],
+  ["encoder.block.{#i}.layer.0.SelfAttention.relative_attention_bias.weight", "enc.blk.{i}.attn_rel_b.weight"],
+  ["encoder.block.{#i}.layer.0.SelfAttention.q.weight", "enc.blk.{i}.attn_q.weight"],
+  ["encoder.block.{#i}.layer.0.SelfAttention.k.weight", "enc.blk.{i}.attn_k.weight"],
+  ["encoder.block.{#i}.layer.0.SelfAttention.v.weight", "enc.blk.{i}.attn_v.weight"],
+  ["encoder.block.{#i}.layer.0.SelfAttention.o.weight", "enc.blk.{i}.attn_o.weight"],
+  ["encoder.block.{#i}.layer.1.layer_norm.weight", "enc.blk.{i}.ffn_norm.weight"],
+  ["encoder.block.{#i}.layer.1.DenseReluDense.wi_0.weight", "enc.blk.{i}.ffn_gate.weight"],
+  ["encoder.block.{#i}.layer.1.DenseReluDense.@up@.weight", "enc.blk.{i}.ffn_up.weight"],
+  ["encoder.block.{#i}.layer.1.DenseReluDense.wo.weight", "enc.blk.{i}.ffn_down.weight"],
+  ["decoder.final_layer_norm.weight", "dec.output_norm.weight"],
+  ["decoder.block.{#i}.layer.0.layer_norm.weight", "dec.blk.{i}.attn_norm.weight"],
+  ["decoder.block.{#i}.layer.0.SelfAttention.relative_attention_bias.weight", "dec.blk.{i}.attn_rel_b.weight"],
+  ["decoder.block.{#i}.layer.0.SelfAttention.q.weight", "dec.blk.{i}.attn_q.weight"],
+  ["decoder.block.{#i}.layer.0.SelfAttention.k.weight", "dec.blk.{i}.attn_k.weight"],
+  ["decoder.block.{#i}.layer.0.SelfAttention.v.weight", "dec.blk.{i}.attn_v.weight"],
+  ["decoder.block.{#i}.layer.0.SelfAttention.o.weight", "dec.blk.{i}.attn_o.weight"],
+  ["decoder.block.{#i}.layer.1.layer_norm.weight", "dec.blk.{i}.cross_attn_norm.weight"],
+  ["decoder.block.{#i}.layer.1.EncDecAttention.relative_attention_bias.weight", "dec.blk.{i}.cross_attn_rel_b.weight"],
+  ["decoder.block.{#i}.layer.1.EncDecAttention.q.weight", "dec.blk.{i}.cross_attn_q.weight"],
+  ["decoder.block.{#i}.layer.1.EncDecAttention.k.weight", "dec.blk.{i}.cross_attn_k.weight"],
+  ["decoder.block.{#i}.layer.1.EncDecAttention.v.weight", "dec.blk.{i}.cross_attn_v.weight"],
+  ["decoder.block.{#i}.layer.1.EncDecAttention.o.weight", "dec.blk.{i}.cross_attn_o.weight"],
+  ["decoder.block.{#i}.layer.2.layer_norm.weight", "dec.blk.{i}.ffn_norm.weight"],
+  ["decoder.block.{#i}.layer.2.DenseReluDense.wi_0.weight", "dec.blk.{i}.ffn_gate.weight"],
+  ["decoder.block.{#i}.layer.2.DenseReluDense.@up@.weight", "dec.blk.{i}.ffn_up.weight"],
+  ["decoder.block.{#i}.layer.2.DenseReluDense.wo.weight", "dec.blk.{i}.ffn_down.weight"],
+]
+)";
+
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "llama",
      .model_type = "llama",
@@ -445,6 +523,7 @@ constexpr GgufArchitecture kArchitectures[] = {
      .rules = kBertRules,
      .left_out = "embeddings.position_ids pooler.* cls.*",
      .old_prefix = "bert.",
+     .turns = kBertHead,
      .tied = true,
      .has_head = false},
     {.name = "bert",
@@ -455,6 +534,7 @@ constexpr GgufArchitecture kArchitectures[] = {
      .rules = kDistilBertRules,
      .left_out = "vocab_*",
      .old_prefix = "distilbert.",
+     .turns = kDistilBertHead,
      .tied = true,
      .has_head = false},
     {.name = "bert",
@@ -465,6 +545,7 @@ constexpr GgufArchitecture kArchitectures[] = {
      .rules = kBertRules,
      .left_out = "embeddings.position_ids pooler.* lm_head.*",
      .old_prefix = "roberta.",
+     .turns = kRobertaHead,
      .chopped_positions = true,
      .tied = true,
      .has_head = false},
@@ -477,6 +558,15 @@ constexpr GgufArchitecture kArchitectures[] = {
      .left_out = "*.rotary_emb.inv_freq lm_head.weight",
      .spare_biases = "*_proj.bias",
      .shifted_norms = true,
+     .tied = true,
+     .sentence_pieces = true},
+    {.name = "t5",
+     .model_type = "t5",
+     .classes = kT5Classes,
+     .fields = kT5Fields,
+     .settings = kT5Settings,
+     .rules = kT5Rules,
+     .left_out = "encoder.embed_tokens.weight decoder.embed_tokens.weight",
      .tied = true,
      .sentence_pieces = true},
 };

@@ -13,6 +13,9 @@
 
 namespace ckpt::detail {
 
+/// What the class of a model that tells texts apart ends with.
+constexpr std::string_view kClassifier = "ForSequenceClassification";
+
 /// One number of the metadata: "llama." and `key`, from `field` of config.json.
 struct GgufField {
   std::string_view key;

@@ -1,9 +1,9 @@
 #pragma once
 // Models of llama.cpp from the folders of Hugging Face, and back: a GGUF file with general.architecture,
 // hyperparameters, tokenizer, and tensors with the names, layout and types that llama.cpp's own converter writes; and a
-// folder that transformers loads. For Llama, Mistral (as llama), Qwen 2 and 3, Phi-3, Gemma 2, GPT-2, GPT-NeoX, BERT,
-// RoBERTa and DistilBERT (as bert). Tensors are computed when they are read, with bounded memory. Thread safety: pure.
-// Use:
+// folder that transformers loads. For Llama, Mistral (as llama), Qwen 2 and 3, Phi-3, Gemma 2, GPT-2, GPT-NeoX, T5,
+// BERT, RoBERTa and DistilBERT (as bert), also those that tell texts apart. Tensors are computed when they are read,
+// with bounded memory. Thread safety: pure. Use:
 // ckpt::save(ckpt::to_gguf_model(ckpt::open("Llama-3.2-1B"), "Llama-3.2-1B"), "llama.gguf");
 
 #include <filesystem>

@@ -204,9 +204,8 @@ void put_named(Tokens& tokens, const TokenizerFiles& files, bool guess) {
   }
 }
 
-/// `phi3`: the converter takes added tokens of tokenizer.json too, and their texts as they are.
-Tokens sentence_tokens(const TokenizerFiles& files, std::int64_t vocab_size, bool phi3) {
-  const std::vector<SentencePiece> pieces = read_sentence_pieces(*files.pieces);
+/// The pieces of a SentencePiece model, and over them those of added_tokens.json.
+Tokens piece_tokens(const std::vector<SentencePiece>& pieces, const TokenizerFiles& files, std::int64_t vocab_size) {
   const auto count = static_cast<std::int64_t>(pieces.size());
   Tokens tokens = unused_tokens(vocab_size >= 0 ? vocab_size : count, kUnusedScore);
   for (std::size_t i = 0; i < std::min(pieces.size(), tokens.size()); ++i) {
@@ -219,6 +218,12 @@ Tokens sentence_tokens(const TokenizerFiles& files, std::int64_t vocab_size, boo
       tokens[static_cast<std::size_t>(id.as_integer())] = {std::string(text), kAddedScore, TokenType::user_defined};
     }
   }
+  return tokens;
+}
+
+/// `phi3`: the converter takes added tokens of tokenizer.json too, and their texts as they are.
+Tokens sentence_tokens(const TokenizerFiles& files, std::int64_t vocab_size, bool phi3) {
+  Tokens tokens = piece_tokens(read_sentence_model(*files.pieces).pieces, files, vocab_size);
   put_named(tokens, files, !phi3);
   if (phi3 && files.tokenizer) {
     for (const AddedToken& token : added_tokens(files)) put_added(tokens, token.id, token.text, token.special, false);
@@ -327,6 +332,17 @@ void add_scored(GgufValues& values, const TokenizerFiles& files, const Tokens& t
   add_specials(values, files, static_cast<std::int64_t>(tokens.size()));
 }
 
+/// Of T5, whose tokens are the likeliest pieces of a text.
+void add_unigram(GgufValues& values, const TokenizerFiles& files, const SentenceModel& model, std::int64_t vocab_size) {
+  const Tokens tokens = piece_tokens(model.pieces, files, vocab_size);
+  add_names(values, "t5", "default");
+  add_tokens(values, tokens, true);
+  values.add_flag("tokenizer.ggml.add_space_prefix", model.add_space);
+  values.add_flag("tokenizer.ggml.remove_extra_whitespaces", model.remove_blanks);
+  if (!model.charsmap.empty()) values.add_bytes("tokenizer.ggml.precompiled_charsmap", model.charsmap);
+  add_specials(values, files, static_cast<std::int64_t>(tokens.size()));
+}
+
 }  // namespace
 
 void add_tokenizer(GgufValues& values, const TokenizerFiles& files, const GgufArchitecture& architecture,
@@ -337,7 +353,10 @@ void add_tokenizer(GgufValues& values, const TokenizerFiles& files, const GgufAr
       llama && files.settings ? member(files.settings->root(), "add_prefix_space") : std::nullopt;
   if (space && space->is(Kind::boolean)) values.add_flag("tokenizer.ggml.add_space_prefix", space->as_boolean());
   const std::string type = model_type(files);
-  if (files.pieces && architecture.sentence_pieces) {
+  const bool unigram = architecture.name == "t5" && files.pieces && read_sentence_model(*files.pieces).unigram;
+  if (unigram) {
+    add_unigram(values, files, read_sentence_model(*files.pieces), vocab_size);
+  } else if (files.pieces && architecture.sentence_pieces) {
     add_scored(values, files, sentence_tokens(files, vocab_size, architecture.name == "phi3"));
   } else if (type == "WordPiece") {
     add_word_pieces(values, files, vocab_size);
@@ -351,6 +370,7 @@ void add_tokenizer(GgufValues& values, const TokenizerFiles& files, const GgufAr
     notes.push_back(files.tokenizer ? "tokenizer.json is of type " + core::quote(type) +
                                           ", which is not written here: the file has no tokenizer"
                                     : "the folder has no tokenizer.json: the file has no tokenizer");
+    if (architecture.name == "t5" && files.tokenizer) notes.back() += ", which T5's spiece.model would give it";
   }
 }
 

@@ -118,6 +118,12 @@ void GgufValues::add_integers(std::string key, const std::vector<std::int32_t>& 
   values_.push_back({.key = std::move(key), .type = StoredType::array, .stored = std::move(stored)});
 }
 
+void GgufValues::add_bytes(std::string key, core::Bytes bytes) {
+  core::ByteVector stored = array_head(StoredType::u8, bytes.size());
+  core::append(stored, bytes);
+  values_.push_back({.key = std::move(key), .type = StoredType::array, .stored = std::move(stored)});
+}
+
 const GgufValue* GgufValues::find(std::string_view key) const {
   for (const GgufValue& value : values_) {
     if (value.key == key) return &value;

@@ -24,6 +24,7 @@ class GgufValues {
   void add_texts(std::string key, const std::vector<std::string>& texts);
   void add_floats(std::string key, const std::vector<float>& numbers);
   void add_integers(std::string key, const std::vector<std::int32_t>& numbers);
+  void add_bytes(std::string key, core::Bytes bytes);
 
   const std::vector<GgufValue>& all() const { return values_; }
   const GgufValue* find(std::string_view key) const;

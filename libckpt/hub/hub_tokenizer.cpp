@@ -1,6 +1,8 @@
 // GGUF's tokenizer as the files of a Hugging Face folder.
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "libckpt/hub/gguf_tokenizer.h"
 #include "libckpt/hub/sentence_pieces.h"
@@ -212,7 +214,15 @@ std::string word_piece_json(const GgufValues& values, const StoredTokens& stored
   return json.take();
 }
 
-std::string settings_json(const GgufValues& values, const StoredTokens& stored, const char* hub_class) {
+/// Tokens that T5 fills gaps with: they have numbers behind the pieces, and no texts in a GGUF file.
+void write_extra_ids(JsonWriter& json, std::size_t count) {
+  json.key("extra_ids").value(static_cast<std::uint64_t>(count)).key("additional_special_tokens").begin_array();
+  for (std::size_t i = 0; i < count; ++i) json.value("<extra_id_" + std::to_string(i) + ">");
+  json.end_array();
+}
+
+std::string settings_json(const GgufValues& values, const StoredTokens& stored, const char* hub_class,
+                          std::optional<std::size_t> extra_ids = {}) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"bos", "bos"}, {"eos", "eos"}, {"unknown", "unk"}, {"padding", "pad"}, {"mask", "mask"}};
   JsonWriter json(2);
@@ -230,24 +240,47 @@ std::string settings_json(const GgufValues& values, const StoredTokens& stored, 
     std::optional<bool> added = values.flag("tokenizer.ggml." + field);
     if (added && !bert) json.key(field).value(*added);
   }
+  if (extra_ids) write_extra_ids(json, *extra_ids);
   if (bert) json.key("do_lower_case").value(values.flag("tokenizer.ggml.normalizer.lowercase").value_or(true));
   std::optional<bool> space = values.flag("tokenizer.ggml.add_space_prefix");
-  if (space) json.key("add_prefix_space").value(*space);
+  if (space && !extra_ids) json.key("add_prefix_space").value(*space);
   if (std::optional<std::string> chat = values.text("tokenizer.chat_template")) json.key("chat_template").value(*chat);
   return json.end_object().take() + "\n";
 }
 
-/// tokenizer.model, where tokens that were added lie among the pieces.
-std::vector<HubFile> sentence_files(const GgufValues& values, const StoredTokens& stored) {
+/// All but the padding behind them; tokens that were added lie among the pieces.
+std::vector<SentencePiece> pieces_of(const StoredTokens& stored) {
   std::vector<SentencePiece> pieces;
   for (const SentencePiece& token : stored.tokens) {
     pieces.push_back(token);
     if (token.text == "<unk>" && token.type == TokenType::control) pieces.back().type = TokenType::unknown;
   }
   while (!pieces.empty() && is_padding(pieces.back())) pieces.pop_back();
+  return pieces;
+}
+
+std::vector<HubFile> sentence_files(const GgufValues& values, const StoredTokens& stored) {
   const bool space = values.flag("tokenizer.ggml.add_space_prefix").value_or(true);
-  return {{"tokenizer.model", write_sentence_pieces(pieces, space)},
+  const SentenceModel model{.pieces = pieces_of(stored), .unigram = false, .add_space = space, .remove_blanks = false};
+  return {{"tokenizer.model", write_sentence_model(model)},
           {"tokenizer_config.json", bytes_of(settings_json(values, stored, "LlamaTokenizer"))}};
+}
+
+/// Of T5, whose tokenizer in transformers has 100 tokens for gaps where there are rows for them.
+std::vector<HubFile> unigram_files(const GgufValues& values, const StoredTokens& stored) {
+  constexpr std::size_t kMostExtraIds = 100;
+  SentenceModel model{.pieces = pieces_of(stored)};
+  model.add_space = values.flag("tokenizer.ggml.add_space_prefix").value_or(true);
+  model.remove_blanks = values.flag("tokenizer.ggml.remove_extra_whitespaces").value_or(true);
+  for (const double byte : values.numbers("tokenizer.ggml.precompiled_charsmap")) {
+    if (!(byte >= 0 && byte <= 255)) {
+      throw Error(ErrorCode::corrupt, "the metadata value 'tokenizer.ggml.precompiled_charsmap' is no list of bytes");
+    }
+    model.charsmap.push_back(static_cast<std::byte>(static_cast<std::uint8_t>(byte)));
+  }
+  const std::size_t extra_ids = std::min(kMostExtraIds, stored.tokens.size() - model.pieces.size());
+  return {{"spiece.model", write_sentence_model(model)},
+          {"tokenizer_config.json", bytes_of(settings_json(values, stored, "T5Tokenizer", extra_ids))}};
 }
 
 }  // namespace
@@ -262,6 +295,7 @@ std::vector<HubFile> tokenizer_files(const GgufValues& values, std::vector<std::
     return {};
   }
   if (model == "llama") return sentence_files(values, stored);
+  if (model == "t5" && values.text("general.architecture") == "t5") return unigram_files(values, stored);
   if (model == "bert") {
     return {{"tokenizer.json", bytes_of(word_piece_json(values, stored))},
             {"tokenizer_config.json", bytes_of(settings_json(values, stored, "BertTokenizer"))}};

@@ -17,23 +17,50 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::string_view kBlock = "blk.";
-constexpr std::string_view kTopNames[] = {
-    "token_embd.weight",  "token_embd_norm.weight", "token_embd_norm.bias",     "position_embd.weight",
-    "token_types.weight", "output_norm.weight",     "output_norm.bias",         "output.weight",
-    "output.bias",        "rope_freqs.weight",      "rope_factors_long.weight", "rope_factors_short.weight"};
+constexpr std::string_view kTopNames[] = {"token_embd.weight",
+                                          "token_embd_norm.weight",
+                                          "token_embd_norm.bias",
+                                          "position_embd.weight",
+                                          "token_types.weight",
+                                          "output_norm.weight",
+                                          "output_norm.bias",
+                                          "output.weight",
+                                          "output.bias",
+                                          "rope_freqs.weight",
+                                          "rope_factors_long.weight",
+                                          "rope_factors_short.weight",
+                                          "cls.weight",
+                                          "cls.bias",
+                                          "cls.output.weight",
+                                          "cls.output.bias",
+                                          "enc.output_norm.weight",
+                                          "dec.output_norm.weight"};
 
 std::string with_numbers(std::string text, const ModelNumbers& numbers) {
-  const std::pair<std::string_view, std::int64_t> places[] = {{"@heads@", numbers.heads},
-                                                              {"@kv_heads@", numbers.kv_heads},
-                                                              {"@head_dim@", numbers.head_dim},
-                                                              {"@half@", numbers.head_dim / 2},
-                                                              {"@width@", numbers.width}};
-  for (const auto& [place, number] : places) {
+  const std::pair<std::string_view, std::string> places[] = {
+      {"@heads@", std::to_string(numbers.heads)},
+      {"@kv_heads@", std::to_string(numbers.kv_heads)},
+      {"@head_dim@", std::to_string(numbers.head_dim)},
+      {"@half@", std::to_string(numbers.head_dim / 2)},
+      {"@width@", std::to_string(numbers.width)},
+      {"@up@", numbers.gated ? "wi_1" : "wi"},
+      {"@classes@", numbers.named_classes ? "cls.output" : "cls"}};
+  for (const auto& [place, value] : places) {
     for (std::size_t at = text.find(place); at != std::string::npos; at = text.find(place, at)) {
-      text.replace(at, place.size(), std::to_string(number));
+      text.replace(at, place.size(), value);
     }
   }
   return text;
+}
+
+constexpr std::string_view kEncoder = "enc.", kDecoder = "dec.";
+
+/// "blk.0.attn_q.weight" of "enc.blk.0.attn_q.weight".
+std::string_view without_stack(std::string_view name) {
+  for (std::string_view stack : {kEncoder, kDecoder}) {
+    if (name.starts_with(stack) && name.substr(stack.size()).starts_with(kBlock)) return name.substr(stack.size());
+  }
+  return name;
 }
 
 /// The number of "blk.12.attn_q.weight"; -1 for other names.
@@ -48,9 +75,10 @@ std::int64_t layer_of(std::string_view name) {
 
 /// Error(value) for a matrix whose inputs or outputs are not those of the hidden state.
 void require_width(const NamedEntry& named, const ModelNumbers& numbers, const std::string& subject) {
-  constexpr std::string_view kInto[] = {"attn_q", "attn_k", "attn_v", "attn_qkv", "ffn_up", "ffn_gate"};
-  constexpr std::string_view kOutOf[] = {"attn_output", "ffn_down"};
-  const std::vector<std::string_view> parts = core::split(named.name, '.');
+  constexpr std::string_view kInto[] = {"attn_q",   "attn_k",       "attn_v",       "attn_qkv",    "ffn_up",
+                                        "ffn_gate", "cross_attn_q", "cross_attn_k", "cross_attn_v"};
+  constexpr std::string_view kOutOf[] = {"attn_output", "ffn_down", "attn_o", "cross_attn_o"};
+  const std::vector<std::string_view> parts = core::split(without_stack(named.name), '.');
   const bool matrix = parts.size() == 4 && parts[3] == "weight";
   const bool into = matrix && std::ranges::find(kInto, parts[2]) != std::end(kInto);
   const bool out_of = matrix && std::ranges::find(kOutOf, parts[2]) != std::end(kOutOf);
@@ -60,6 +88,16 @@ void require_width(const NamedEntry& named, const ModelNumbers& numbers, const s
   throw Error(ErrorCode::value, "the matrix " + core::quote(named.name) + " has the shape " + core::to_list(shape) +
                                     " where " + subject + " says " + std::to_string(numbers.width) +
                                     (into ? " inputs" : " outputs"));
+}
+
+/// Error(value) unless these are all layers from 0 on.
+void require_layers(const std::set<std::int64_t>& there, std::int64_t wanted, const std::string& what,
+                    const std::string& subject) {
+  const bool whole =
+      static_cast<std::int64_t>(there.size()) == wanted && (wanted == 0 || *there.rbegin() == wanted - 1);
+  if (whole) return;
+  throw Error(ErrorCode::value, subject + " says " + std::to_string(wanted) + " " + what +
+                                    ", and there are tensors of " + std::to_string(there.size()));
 }
 
 }  // namespace
@@ -92,12 +130,12 @@ std::vector<NamedShape> named_shapes(const std::vector<NamedEntry>& entries) {
 }
 
 void require_complete(const std::vector<NamedEntry>& entries, const ModelNumbers& numbers, const std::string& subject) {
-  std::set<std::int64_t> layers;
+  std::set<std::int64_t> layers, decoder_layers;
   bool embedding = false;
   for (const NamedEntry& named : entries) {
-    const std::int64_t layer = layer_of(named.name);
+    const std::int64_t layer = layer_of(without_stack(named.name));
     if (layer >= 0) {
-      layers.insert(layer);
+      (named.name.starts_with(kDecoder) ? decoder_layers : layers).insert(layer);
       require_width(named, numbers, subject);
     }
     const bool top = std::ranges::find(kTopNames, named.name) != std::end(kTopNames);
@@ -113,11 +151,8 @@ void require_complete(const std::vector<NamedEntry>& entries, const ModelNumbers
     }
   }
   if (!embedding) throw Error(ErrorCode::value, "the embedding of tokens is missing");
-  const bool whole = !layers.empty() && static_cast<std::int64_t>(layers.size()) == numbers.layers &&
-                     *layers.rbegin() == numbers.layers - 1;
-  if (whole) return;
-  throw Error(ErrorCode::value, subject + " says " + std::to_string(numbers.layers) +
-                                    " layers, and there are tensors of " + std::to_string(layers.size()));
+  require_layers(layers, numbers.layers, "layers", subject);
+  require_layers(decoder_layers, numbers.decoder_layers, "layers that write", subject);
 }
 
 std::int64_t gemma2_scale(const ModelNumbers& numbers) {

@@ -17,6 +17,9 @@ struct ModelNumbers {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t decoder_layers = 0;  ///< of T5, whose encoder has `layers`; else 0
+  bool gated = false;               ///< of T5: its layers have a gate
+  bool named_classes = false;       ///< of BERT: the file says what its classes are called
 };
 
 /// Error(value) for sizes below 1 or past 2^31, and for heads that do not divide what they must.
@@ -28,7 +31,8 @@ RulePack architecture_pack(const GgufArchitecture& architecture, const ModelNumb
 /// Names and shapes of the tensors at the top.
 std::vector<NamedShape> named_shapes(const std::vector<NamedEntry>& entries);
 
-/// Error(value) unless the tensors are those of `layers` layers ("blk.0." ... "blk.31."), and the embedding and the
+/// Error(value) unless the tensors are those of `layers` layers ("blk.0." ... "blk.31."; of T5 "enc.blk.0." ... and
+/// "dec.blk.0." ... up to `decoder_layers`), and the embedding and the
 /// matrices of the layers have `width` inputs or outputs; Error(unsupported) naming a tensor that llama.cpp has no name
 /// for. `subject`: who says it.
 void require_complete(const std::vector<NamedEntry>& entries, const ModelNumbers& numbers, const std::string& subject);

@@ -17,8 +17,8 @@ constexpr std::uint32_t kTrainerSpec = 2;  ///< of ModelProto
 constexpr std::uint32_t kNormalizer = 3;   ///< of ModelProto
 constexpr std::uint32_t kText = 1, kScore = 2, kType = 3;
 constexpr std::uint32_t kModelType = 3, kByteFallback = 35, kUnknownId = 40, kBeginId = 41, kEndId = 42, kPadId = 43;
-constexpr std::uint64_t kBpe = 2;
-constexpr std::uint32_t kNormalizerName = 1, kAddSpace = 3, kRemoveBlanks = 4, kEscapeBlanks = 5;
+constexpr std::uint64_t kUnigram = 1, kBpe = 2;
+constexpr std::uint32_t kNormalizerName = 1, kCharsmap = 2, kAddSpace = 3, kRemoveBlanks = 4, kEscapeBlanks = 5;
 
 SentencePiece read_piece(ProtoReader& in, const core::Bytes model, ProtoRange rest) {
   SentencePiece piece;
@@ -68,11 +68,12 @@ std::uint64_t place_of(const std::vector<SentencePiece>& pieces, std::string_vie
   return ~std::uint64_t{0};
 }
 
-core::ByteVector trainer_bytes(const std::vector<SentencePiece>& pieces) {
+core::ByteVector trainer_bytes(const SentenceModel& model) {
+  const std::vector<SentencePiece>& pieces = model.pieces;
   core::ByteVector out;
   bool bytes = false;
   for (const SentencePiece& piece : pieces) bytes = bytes || piece.type == TokenType::byte;
-  put_number(out, kModelType, kBpe);
+  put_number(out, kModelType, model.unigram ? kUnigram : kBpe);
   put_number(out, kByteFallback, bytes ? 1 : 0);
   put_number(out, kUnknownId, place_of(pieces, "<unk>"));
   put_number(out, kBeginId, place_of(pieces, "<s>"));
@@ -81,35 +82,55 @@ core::ByteVector trainer_bytes(const std::vector<SentencePiece>& pieces) {
   return out;
 }
 
-core::ByteVector normalizer_bytes(bool add_space) {
+core::ByteVector normalizer_bytes(const SentenceModel& model) {
   core::ByteVector out;
-  put_bytes(out, kNormalizerName, core::as_bytes(std::string_view("identity")));
-  put_number(out, kAddSpace, add_space ? 1 : 0);
-  put_number(out, kRemoveBlanks, 0);
+  const std::string_view name = model.charsmap.empty() ? "identity" : "nmt_nfkc";
+  put_bytes(out, kNormalizerName, core::as_bytes(name));
+  if (!model.charsmap.empty()) put_bytes(out, kCharsmap, model.charsmap);
+  put_number(out, kAddSpace, model.add_space ? 1 : 0);
+  put_number(out, kRemoveBlanks, model.remove_blanks ? 1 : 0);
   put_number(out, kEscapeBlanks, 1);
   return out;
 }
 
+void read_trainer(ProtoReader& in, ProtoRange rest, SentenceModel& model) {
+  while (auto field = in.next(rest)) {
+    if (field->is(kModelType, ProtoField::Kind::varint)) model.unigram = field->value == kUnigram;
+  }
+}
+
+void read_normalizer(ProtoReader& in, core::Bytes bytes, ProtoRange rest, SentenceModel& model) {
+  while (auto field = in.next(rest)) {
+    if (field->is(kAddSpace, ProtoField::Kind::varint)) model.add_space = field->value != 0;
+    if (field->is(kRemoveBlanks, ProtoField::Kind::varint)) model.remove_blanks = field->value != 0;
+    if (!field->is(kCharsmap, ProtoField::Kind::bytes)) continue;
+    const core::Bytes map = bytes.subspan(field->content.begin, field->content.size());
+    model.charsmap.assign(map.begin(), map.end());
+  }
+}
+
 }  // namespace
 
-std::vector<SentencePiece> read_sentence_pieces(core::Bytes model) {
+SentenceModel read_sentence_model(core::Bytes model) {
   return core::with_context("the SentencePiece model", [&] {
     const SourcePtr bytes = memory_source(core::ByteVector(model.begin(), model.end()));
     ProtoReader in(*bytes);
-    std::vector<SentencePiece> pieces;
+    SentenceModel out;
     for (ProtoRange rest = in.all(); auto field = in.next(rest);) {
-      if (field->is(kPieces, ProtoField::Kind::bytes)) pieces.push_back(read_piece(in, model, field->content));
+      if (field->is(kPieces, ProtoField::Kind::bytes)) out.pieces.push_back(read_piece(in, model, field->content));
+      if (field->is(kTrainerSpec, ProtoField::Kind::bytes)) read_trainer(in, field->content, out);
+      if (field->is(kNormalizer, ProtoField::Kind::bytes)) read_normalizer(in, model, field->content, out);
     }
-    if (pieces.empty()) throw Error(ErrorCode::corrupt, "has no pieces");
-    return pieces;
+    if (out.pieces.empty()) throw Error(ErrorCode::corrupt, "has no pieces");
+    return out;
   });
 }
 
-core::ByteVector write_sentence_pieces(const std::vector<SentencePiece>& pieces, bool add_space) {
+core::ByteVector write_sentence_model(const SentenceModel& model) {
   core::ByteVector out;
-  for (const SentencePiece& piece : pieces) put_bytes(out, kPieces, piece_bytes(piece));
-  put_bytes(out, kTrainerSpec, trainer_bytes(pieces));
-  put_bytes(out, kNormalizer, normalizer_bytes(add_space));
+  for (const SentencePiece& piece : model.pieces) put_bytes(out, kPieces, piece_bytes(piece));
+  put_bytes(out, kTrainerSpec, trainer_bytes(model));
+  put_bytes(out, kNormalizer, normalizer_bytes(model));
   return out;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// tokenizer.model: the pieces of a SentencePiece model, a message of protocol buffers of which only what tokenizers of
-// llama.cpp know is looked at. Internal to libckpt/hub. Thread safety: pure.
-// Use: std::vector<SentencePiece> pieces = read_sentence_pieces(bytes);
+// tokenizer.model and spiece.model: a SentencePiece model, a message of protocol buffers of which only what tokenizers
+// of llama.cpp know is looked at. Internal to libckpt/hub. Thread safety: pure.
+// Use: std::vector<SentencePiece> pieces = read_sentence_model(bytes).pieces;
 
 #include <cstdint>
 #include <string>
@@ -20,11 +20,18 @@ struct SentencePiece {
   TokenType type = TokenType::normal;
 };
 
-/// Errors: Error(corrupt) for bytes that are no such message, and for one without pieces.
-std::vector<SentencePiece> read_sentence_pieces(core::Bytes model);
+struct SentenceModel {
+  std::vector<SentencePiece> pieces;
+  bool unigram = true;             ///< the likeliest pieces, else BPE by scores
+  bool add_space = true;           ///< before a text
+  bool remove_blanks = true;       ///< those at the ends, and all but one of several
+  core::ByteVector charsmap = {};  ///< which characters become which, first; empty: all stay
+};
 
-/// A model that SentencePiece loads: BPE by scores, with bytes for what has no piece, and a blank before a text where
-/// `add_space` says so.
-core::ByteVector write_sentence_pieces(const std::vector<SentencePiece>& pieces, bool add_space);
+/// Errors: Error(corrupt) for bytes that are no such message, and for one without pieces.
+SentenceModel read_sentence_model(core::Bytes model);
+
+/// A model that SentencePiece loads, with bytes for what has no piece where there are pieces for them.
+core::ByteVector write_sentence_model(const SentenceModel& model);
 
 }  // namespace ckpt::detail

@@ -221,6 +221,7 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, Links l
                        .pieces = read_hub_file(folder, "tokenizer.model", links),
                        .added = ConfigFields::read(folder, "added_tokens.json", links),
                        .chat_template = {}};
+  if (!files.pieces) files.pieces = read_hub_file(folder, "spiece.model", links);
   files.chat_template = find_chat_template(files);
   return files;
 }

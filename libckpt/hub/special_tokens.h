@@ -21,7 +21,7 @@ struct TokenizerFiles {
   std::optional<ConfigFields> config;        ///< config.json
   std::optional<ConfigFields> tokenizer;     ///< tokenizer.json
   std::optional<ConfigFields> settings;      ///< tokenizer_config.json
-  std::optional<core::ByteVector> pieces;    ///< tokenizer.model
+  std::optional<core::ByteVector> pieces;    ///< tokenizer.model or spiece.model
   std::optional<ConfigFields> added;         ///< added_tokens.json
   std::optional<std::string> chat_template;  ///< of tokenizer_config.json or a file of its own
 };

@@ -10,6 +10,7 @@
 #include "libckpt/format/gguf/gguf_header.h"
 #include "libckpt/format/gguf/gguf_metadata.h"
 #include "libckpt/hub/changed_tensors.h"
+#include "libckpt/hub/computed_models.h"
 #include "libckpt/hub/gguf_model.h"
 #include "libckpt/hub/gguf_tokenizer.h"
 #include "libckpt/hub/model_numbers.h"
@@ -121,6 +122,24 @@ class FieldValues {
   const ConfigFields& config_;
 };
 
+/// What "id2label" calls the classes, by their numbers; none for the two that a model has where nobody named them.
+std::vector<std::string> class_labels(const ConfigFields& config) {
+  std::optional<JsonView> names = config.find("id2label");
+  if (!names || !names->is(JsonView::Kind::object)) return {};
+  std::map<std::int64_t, std::string> by_number;
+  for (const auto& [number, name] : names->members()) {
+    std::int64_t at = -1;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), at);
+    const bool counted = error == std::errc() && end == number.data() + number.size();
+    if (!counted || !name.is(JsonView::Kind::text)) config.refuse("id2label", "does not name classes by their numbers");
+    by_number[at] = name.as_text();
+  }
+  std::vector<std::string> labels;
+  for (const auto& [number, name] : by_number) labels.push_back(name);
+  const bool unnamed = labels.size() == 2 && by_number.begin()->first == 0 && labels[0] == "LABEL_0";
+  return unnamed ? std::vector<std::string>() : labels;
+}
+
 detail::ModelNumbers numbers_of(const GgufArchitecture& architecture, const ConfigFields& config) {
   std::map<std::string_view, double> values;
   const FieldValues fields(config);
@@ -138,62 +157,11 @@ detail::ModelNumbers numbers_of(const GgufArchitecture& architecture, const Conf
   out.heads = whole("attention.head_count", 0);
   out.kv_heads = whole("attention.head_count_kv", static_cast<double>(out.heads));
   out.head_dim = whole("attention.key_length", out.heads > 0 ? static_cast<double>(out.width / out.heads) : 0);
+  out.decoder_layers = whole("decoder_block_count", 0);
+  out.gated = config.text("feed_forward_proj").value_or("").starts_with("gated-");
+  out.named_classes = !class_labels(config).empty();
   core::with_context("config.json", [&] { detail::require_sensible(out); });
   return out;
-}
-
-void require_settings(const GgufArchitecture& architecture, const ConfigFields& config, bool dequantized) {
-  if (config.has("quantization_config") && !dequantized) {
-    config.refuse("quantization_config",
-                  "says that the weights are quantized; write the values that they stand for "
-                  "first: ckpt convert --dequantize");
-  }
-  for (const detail::GgufSetting& setting : architecture.settings) {
-    std::optional<JsonView> value = config.find(setting.field);
-    if (!value) continue;
-    std::string text = value->is(JsonView::Kind::text)      ? json_quote(value->as_text())
-                       : value->is(JsonView::Kind::boolean) ? (value->as_boolean() ? "true" : "false")
-                                                            : "?";
-    bool known = false;
-    for (std::string_view allowed : core::split(setting.values, ' ')) known |= allowed == text;
-    if (!known) {
-      config.refuse(setting.field, "is " + text + "; llama.cpp computes " + std::string(architecture.name) +
-                                       " models with " + std::string(core::split(setting.values, ' ')[0]));
-    }
-  }
-}
-
-/// What llama.cpp computes Gemma 2 with, although no file says it. Errors: Error(unsupported) naming another value.
-void require_gemma2(const ConfigFields& config, const detail::ModelNumbers& numbers) {
-  constexpr std::string_view kNeeded[] = {"attn_logit_softcapping", "final_logit_softcapping", "sliding_window"};
-  for (std::string_view field : kNeeded) {
-    const bool off = config.root().has(field) && config.root().at(field).is(JsonView::Kind::null);
-    if (off) config.refuse(field, "is null; llama.cpp computes gemma2 models with one");
-  }
-  auto require_number = [&](std::string_view field, double wanted) {
-    const double number = config.number(field).value_or(wanted);
-    if (number == wanted) return;
-    config.refuse(field, "is " + core::python_float(number) + "; llama.cpp computes such a gemma2 model with " +
-                             core::python_float(wanted));
-  };
-  require_number("rope_theta", 10000);
-  require_number("query_pre_attn_scalar", static_cast<double>(detail::gemma2_scale(numbers)));
-  if (!config.flag("tie_word_embeddings", true)) {
-    config.refuse("tie_word_embeddings", "is false; llama.cpp computes gemma2 models with the table of tokens as head");
-  }
-  std::optional<JsonView> types = config.find("layer_types");
-  if (!types || !types->is(JsonView::Kind::array)) return;
-  bool sliding = true;
-  for (const JsonView& type : types->items()) {
-    const bool known =
-        type.is(JsonView::Kind::text) && type.as_text() == (sliding ? "sliding_attention" : "full_attention");
-    if (!known) {
-      config.refuse("layer_types",
-                    "does not begin with \"sliding_attention\" and change from layer to layer, as "
-                    "llama.cpp computes gemma2 models");
-    }
-    sliding = !sliding;
-  }
 }
 
 /// What scales rotary positions beyond their base.
@@ -346,9 +314,8 @@ class Converter {
     }
     architecture_ = found;
     report_.architecture = found->name;
-    require_settings(*found, *files_.config, options.dequantized);
     numbers_ = numbers_of(*found, *files_.config);
-    if (found->name == "gemma2") require_gemma2(*files_.config, numbers_);
+    detail::require_computed(*found, *files_.config, numbers_, options.dequantized);
   }
 
   Checkpoint run() {
@@ -502,6 +469,8 @@ class Converter {
       }
     }
     if (architecture_->name == "bert") out.add_flag("bert.attention.causal", false);
+    const std::vector<std::string> labels = class_labels(*files_.config);
+    if (architecture_->name == "bert" && !labels.empty()) out.add_texts("bert.classifier.output_labels", labels);
     RopeFields(*architecture_, *files_.config, numbers_).add_values(out);
     for (const detail::GgufValue& value : rope_values_.all())
       out.add_number(value.key, value.type, *rope_values_.number(value.key));

@@ -113,9 +113,9 @@ TEST_F(HubModels, KeepTheirNamesWhereNobodyKnowsThem) {
 TEST_F(HubModels, ThatNobodyKnowsAreRefusedWhereTheirNamesAreTooLong) {
   const std::string name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
   std::filesystem::create_directory(dir_.path() / "t5");
-  write_file(dir_.path() / "t5/config.json", R"({"architectures": ["T5ForConditionalGeneration"]})");
+  write_file(dir_.path() / "t5/config.json", R"({"architectures": ["MT5ForConditionalGeneration"]})");
   write_checkpoint(dir_.path() / "t5/model.safetensors", dict({{name, matrix(4, 4)}}));
-  expect_refused(dir_, {"convert", "t5", "t5.gguf"}, 3, "names 'T5ForConditionalGeneration'",
+  expect_refused(dir_, {"convert", "t5", "t5.gguf"}, 3, "names 'MT5ForConditionalGeneration'",
                  "'" + name + "' has 68 bytes where at most 63 are allowed");
   EXPECT_FALSE(exists("t5.gguf"));
 }

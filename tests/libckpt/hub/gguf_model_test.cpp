@@ -268,8 +268,8 @@ TEST(SentencePieces, AreReadAsTheyWereWritten) {
   using ckpt::detail::SentencePiece;
   using ckpt::detail::TokenType;
   const std::vector<SentencePiece> pieces = {{"<unk>", 0, TokenType::unknown}, {"\xe2\x96\x81the", -3.5F}};
-  core::ByteVector bytes = ckpt::detail::write_sentence_pieces(pieces, true);
-  const std::vector<SentencePiece> back = ckpt::detail::read_sentence_pieces(bytes);
+  core::ByteVector bytes = ckpt::detail::write_sentence_model({.pieces = pieces, .unigram = false});
+  const std::vector<SentencePiece> back = ckpt::detail::read_sentence_model(bytes).pieces;
   ASSERT_EQ(back.size(), 2U);
   EXPECT_EQ(back[0].type, TokenType::unknown);
   EXPECT_EQ(back[1].text, pieces[1].text);
@@ -277,8 +277,71 @@ TEST(SentencePieces, AreReadAsTheyWereWritten) {
   // Cut anywhere it is refused or has fewer pieces, and nothing is read behind its end.
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const core::ByteVector cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-    message_of([&] { EXPECT_LE(ckpt::detail::read_sentence_pieces(cut).size(), 2U); });
+    message_of([&] { EXPECT_LE(ckpt::detail::read_sentence_model(cut).pieces.size(), 2U); });
   }
+}
+
+TEST(SentencePieces, KeepWhatTextsAreBroughtTo) {
+  ckpt::detail::SentenceModel model{.pieces = {{"<unk>", 0, ckpt::detail::TokenType::unknown}, {"a", -1.5F}}};
+  model.add_space = model.remove_blanks = false;
+  model.charsmap = {std::byte{0}, std::byte{200}};
+  const ckpt::detail::SentenceModel back = ckpt::detail::read_sentence_model(ckpt::detail::write_sentence_model(model));
+  EXPECT_TRUE(back.unigram);
+  EXPECT_FALSE(back.add_space);
+  EXPECT_FALSE(back.remove_blanks);
+  EXPECT_EQ(back.charsmap, model.charsmap);
+  EXPECT_EQ(back.pieces.at(1).score, -1.5F);
+  model.unigram = false;
+  EXPECT_FALSE(ckpt::detail::read_sentence_model(ckpt::detail::write_sentence_model(model)).unigram);
+}
+
+/// T5 with one layer that reads and one that writes.
+class GgufT5 : public GgufModel {
+ protected:
+  void config(const std::string& more) const {
+    write("config.json", R"({"architectures": ["T5ForConditionalGeneration"], "d_model": 4, "d_ff": 2, "d_kv": 2,
+        "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0, "vocab_size": 3)" +
+                             more + "}");
+  }
+  static std::vector<std::pair<std::string, ckpt::Value>> t5() {
+    return {{"shared.weight", matrix(3, 4)},
+            {"encoder.embed_tokens.weight", matrix(3, 4)},
+            {"encoder.block.0.layer.0.SelfAttention.q.weight", matrix(4, 4)},
+            {"encoder.block.0.layer.1.DenseReluDense.wi.weight", matrix(2, 4)},
+            {"decoder.block.0.layer.1.EncDecAttention.o.weight", matrix(4, 4)},
+            {"decoder.final_layer_norm.weight", tensor({1, 1, 1, 1})}};
+  }
+};
+
+TEST_F(GgufT5, HasTheNamesOfItsTwoStacks) {
+  config("");
+  EXPECT_THAT(names(model(t5())),
+              testing::UnorderedElementsAre("token_embd.weight", "enc.blk.0.attn_q.weight", "enc.blk.0.ffn_up.weight",
+                                            "dec.blk.0.cross_attn_o.weight", "dec.output_norm.weight"));
+  EXPECT_THAT(report_.left_out, ElementsAre("encoder.embed_tokens.weight"));
+}
+
+TEST_F(GgufT5, IsRefusedWhereLlamaCppComputesAnotherModel) {
+  config(R"(, "relative_attention_max_distance": 64)");
+  EXPECT_THAT(fault(t5()),
+              HasSubstr("'relative_attention_max_distance' is 64.0; llama.cpp computes t5 models with 128"));
+  config(R"(, "feed_forward_proj": "gated-silu")");
+  EXPECT_THAT(fault(t5()), HasSubstr("'feed_forward_proj' is \"gated-silu\""));
+  config(R"(, "feed_forward_proj": "gated-gelu")");
+  EXPECT_THAT(fault(t5()),
+              HasSubstr("'encoder.block.0.layer.1.DenseReluDense.wi.weight' has no place in such a model"));
+  config(R"(, "num_decoder_layers": 2)");
+  EXPECT_THAT(fault(t5()), HasSubstr("config.json says 2 layers that write, and there are tensors of 1"));
+  auto wide = t5();
+  wide.emplace_back("decoder.block.0.layer.1.EncDecAttention.k.weight", matrix(4, 3));
+  config("");
+  EXPECT_THAT(fault(wide), HasSubstr("'dec.blk.0.cross_attn_k.weight' has the shape [4, 3]"));
+}
+
+TEST_F(GgufModel, RefusesClassesThatHaveNoNumbers) {
+  write("config.json", R"({"architectures": ["BertForSequenceClassification"], "hidden_size": 4, "intermediate_size": 2,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 3, "id2label": {"good": 0}})");
+  EXPECT_THAT(fault(tensors()), HasSubstr("'id2label' does not name classes by their numbers"));
 }
 
 }  // namespace

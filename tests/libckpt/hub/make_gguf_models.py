@@ -203,21 +203,96 @@ def distilbert_masked(folder):
     return distilbert(folder, transformers.DistilBertForMaskedLM)
 
 
-def roberta(folder):
+def roberta(folder, make=transformers.RobertaModel, labels=()):
     front = ["<s>", "<pad>", "</s>", "<unk>"]  # positions begin behind the number of <pad>
     tok = byte_level(None, [*front, "<mask>"], front=front)
     tok.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     save_fast(folder, tok, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>", cls_token="<s>",
               sep_token="</s>", mask_token="<mask>")
-    return transformers.RobertaModel(transformers.RobertaConfig(
+    config = transformers.RobertaConfig(
         vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         max_position_embeddings=34, type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0,
-        eos_token_id=2, pad_token_id=1)), "gpt-2", torch.float32
+        eos_token_id=2, pad_token_id=1)
+    return make(with_labels(config, *labels) if labels else config), "gpt-2", torch.float32
+
+
+def roberta_labels(folder):
+    return roberta(folder, transformers.RobertaForSequenceClassification, ["no", "neutral", "yes"])
+
+
+def roberta_score(folder):
+    """A reranker: one number, and no names."""
+    return roberta(folder, transformers.RobertaForSequenceClassification, ["LABEL_0"])
+
+
+def unigram(folder, size, **how):
+    """spiece.model as T5's folders have it: padding, the end and the unknown first, scores, and a table of characters."""
+    (folder / "text").write_text(TEXT)
+    sentencepiece.SentencePieceTrainer.Train(
+        input=str(folder / "text"), model_prefix=str(folder / "spiece"), vocab_size=size, model_type="unigram",
+        minloglevel=2, hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, pad_piece="<pad>",
+        character_coverage=0.99, **how)
+    (folder / "text").unlink()
+    (folder / "spiece.vocab").unlink()
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "spiece.model")).vocab_size()
+
+
+def t5_settings(folder, extra, **more):
+    """tokenizer_config.json with the tokens that T5 fills gaps with, as transformers 4 wrote it."""
+    special = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "extra_ids": extra, **more,
+               "additional_special_tokens": [f"<extra_id_{i}>" for i in range(extra)],
+               "tokenizer_class": "T5Tokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(special, indent=1))
+
+
+def t5_sizes(rows, **more):
+    return transformers.T5Config(vocab_size=rows, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=4,
+                                 relative_attention_num_buckets=8, decoder_start_token_id=0, **more)
+
+
+def t5(folder):
+    """The first release: a head that is the table of tokens, ReLU."""
+    size = unigram(folder, 300)
+    t5_settings(folder, 4)
+    return transformers.T5ForConditionalGeneration(t5_sizes(size + 20, n_positions=64)), "default", torch.float32
+
+
+def flan_t5(folder):
+    """The next release, as FLAN-T5 is: gates, a head of its own, and here another number of layers that write."""
+    size = unigram(folder, 280, normalization_rule_name="identity", remove_extra_whitespaces=False)
+    t5_settings(folder, 3)
+    (folder / "added_tokens.json").write_text(json.dumps({"<sep>": size}))
+    config = t5_sizes(size + 8, feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1)
+    model = transformers.T5ForConditionalGeneration(config)
+    model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.shared.weight))  # which release 5 ties
+    return model, "default", torch.bfloat16
+
+
+def with_labels(config, *labels):
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: i for i, label in enumerate(labels)}
+    return config
+
+
+def bert_labels(folder):
+    size = word_pieces(folder)
+    return transformers.BertForSequenceClassification(with_labels(transformers.BertConfig(
+        vocab_size=size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=32), "bad", "so so", "good")), "bert-bge", torch.float32
+
+
+def distilbert_labels(folder):
+    size = word_pieces(folder)
+    return transformers.DistilBertForSequenceClassification(with_labels(transformers.DistilBertConfig(
+        vocab_size=size, dim=32, hidden_dim=64, n_layers=2, n_heads=4, max_position_embeddings=32),
+        "NEGATIVE", "POSITIVE")), "bert-bge", torch.float32
 
 
 CASES = {"llama2": llama2, "llama3": llama3, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3,
          "gpt2": gpt2, "gptneox": gptneox, "bert": bert, "gemma2": gemma2, "gemma2_half": gemma2_half,
-         "distilbert": distilbert, "distilbert_masked": distilbert_masked, "roberta": roberta}
+         "distilbert": distilbert, "distilbert_masked": distilbert_masked, "roberta": roberta, "t5": t5, "flan_t5": flan_t5,
+         "bert_labels": bert_labels, "distilbert_labels": distilbert_labels, "roberta_labels": roberta_labels,
+         "roberta_score": roberta_score}
 
 
 def converted(conversion, folder, pre, out, kind):

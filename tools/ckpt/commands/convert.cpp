@@ -303,7 +303,8 @@ void add_convert(CommandSpec app, Command& chosen) {
       "keras  # any model, by its layers",
       "Write a checkpoint in another format, named by the extension of OUT or --format. A folder of Hugging Face whose "
       "config.json names a model that llama.cpp knows (Llama, Mistral, Qwen 2 and 3, Phi-3, Gemma 2, GPT-2, "
-      "GPT-NeoX, BERT, RoBERTa, DistilBERT) becomes the GGUF file that llama.cpp's converter writes; a GGUF file of "
+      "GPT-NeoX, T5, BERT, RoBERTa, DistilBERT) becomes the GGUF file that llama.cpp's converter writes; a GGUF file "
+      "of "
       "such a model and OUT/ a folder that "
       "transformers loads.");
   auto options = std::make_shared<Options>();
