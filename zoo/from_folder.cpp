@@ -1,11 +1,15 @@
 #include "zoo/from_folder.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "libckpt/analyze/why/fix.h"
+#include "libckpt/bridge/module_state.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/io/json.h"
 #include "libckpt/open_save.h"
@@ -141,6 +145,22 @@ void check_memory(const Family& family, const Config& config, core::DType dtype)
                                      core::format_size(*free) + " of memory are free");
 }
 
+/// Of tied tensors the weights may have one alone.
+ckpt::Checkpoint with_ties(const ckpt::Checkpoint& weights, const core::Module& module) {
+  std::set<std::string> there;
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(weights.root)) there.insert(named.name);
+  ckpt::FixStep step{.kind = ckpt::FixStep::Kind::tie, .text = ""};
+  for (const std::vector<std::string>& group : key_list_of(module, "").ties) {
+    const auto known = std::ranges::find_if(group, [&](const std::string& name) { return there.contains(name); });
+    for (const std::string& name : group) {
+      if (known != group.end() && !there.contains(name)) step.pairs.emplace_back(name, *known);
+    }
+  }
+  ckpt::FixPlan plan;
+  if (!step.pairs.empty()) plan.steps.push_back(std::move(step));
+  return ckpt::apply_fix(weights, plan);
+}
+
 /// As load_into(); where that fails and the weights are plainly of other models than config.json says, so does the
 /// error.
 void load_weights(FolderModel& made, const ckpt::Checkpoint& weights, const std::filesystem::path& folder,
@@ -199,7 +219,7 @@ FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions
     made.config = said.config.with(options.config);
     ckpt::OpenOptions open = options.load.open;
     open.foreign_objects = true;
-    const ckpt::Checkpoint weights = ckpt::open(folder, open);
+    const ckpt::Checkpoint weights = options.weights ? *options.weights : ckpt::open(folder, open);
     made.dtype = options.dtype ? *options.dtype : dtype_of(weights);
     add_what_weights_say(*made.family, weights, made.config);
     check_memory(*made.family, made.config, made.dtype);
@@ -207,7 +227,11 @@ FolderModel from_folder(const std::filesystem::path& folder, const FolderOptions
       const MadeAs scope{made.dtype};
       made.model = build(*made.family, made.config);
     }
-    load_weights(made, weights, folder, options.load);
+    if (options.weights) {
+      ckpt::load_into(*made.model, with_ties(weights, *made.model), {.map_location = "cpu", .reconcile = false});
+    } else {
+      load_weights(made, weights, folder, options.load);
+    }
     made.model->eval();
     return made;
   });

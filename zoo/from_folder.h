@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "libckpt/checkpoint.h"
 #include "libcore/base/dtype.h"
 #include "zoo/config.h"
 #include "zoo/family.h"
@@ -40,7 +41,8 @@ struct FolderOptions {
   LoadOptions load = {};
   /// Of floating parameters; nullopt: that of the weights, so that a model in bf16 never becomes f32 in memory.
   std::optional<core::DType> dtype = {};
-  Config config = {};  ///< fields over those of the folder
+  Config config = {};                            ///< fields over those of the folder
+  std::optional<ckpt::Checkpoint> weights = {};  ///< by the model's own names, in the place of the folder's
 };
 
 struct FolderModel {

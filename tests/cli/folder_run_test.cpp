@@ -187,6 +187,53 @@ TEST_F(FolderRun, RefusesCommandLinesThatMakeNoSense) {
   expect_error({"--prompt", "a"}, 3, "'BertModel' gives no next token");
 }
 
+/// Files that llama.cpp's converter made of the folders beside them: they go on as those do, and say what they are of.
+TEST(GgufRun, GoesOnAsTheFolderDoes) {
+  const auto golden = test::golden_file("gguf_models");
+  if (!golden) GTEST_SKIP() << "no golden data";
+  const std::pair<const char*, const char*> cases[] = {{"llama3.bf16", "LlamaForCausalLM"},
+                                                       {"gpt2.f32", "GPT2LMHeadModel"},
+                                                       {"t5.f32", "T5ForConditionalGeneration"},
+                                                       {"gptneox.f16", "GPTNeoXForCausalLM"}};
+  for (const auto& [stem, family] : cases) {
+    SCOPED_TRACE(stem);
+    const std::string file = std::string(stem) + ".gguf";
+    const std::string folder = file.substr(0, file.find('.'));
+    const auto run = [&](const std::string& name) {
+      return test::run_ckpt(*golden, {"zoo", "run", name, "--prompt", "the", "--generate", "5", "--temperature", "0"});
+    };
+    const Outcome by_file = run(file), by_folder = run("./" + folder);
+    ASSERT_EQ(by_file.code, 0) << by_file.err;
+    ASSERT_EQ(by_folder.code, 0) << by_folder.err;
+    EXPECT_THAT(by_file.out, StartsWith(std::string(family) + " (" + file + ") on cpu\n"));
+    EXPECT_EQ(by_file.out.substr(by_file.out.find('\n')), by_folder.out.substr(by_folder.out.find('\n')));
+  }
+}
+
+TEST(GgufRun, NamesTheFileAndItsModelWhereItDoesNotRun) {
+  const auto golden = test::golden_file("gguf_models");
+  if (!golden) GTEST_SKIP() << "no golden data";
+  const test::TempDir dir;
+  fs::copy(*golden / "bert.f32.gguf", dir.path() / "bert.gguf");
+  fs::copy(*golden / "gpt2.f32.gguf", dir.path() / "gpt.gguf");
+  const auto refused = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"zoo", "run"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome done = test::run_ckpt(dir.path(), all);
+    EXPECT_NE(done.code, 0);
+    return done.err;
+  };
+  EXPECT_EQ(refused({"bert.gguf", "--prompt", "a"}),
+            "ckpt: bert.gguf: 'BertModel' gives no next token, which --prompt asks for\n");
+  EXPECT_THAT(refused({"gpt.gguf"}), HasSubstr("nothing to go on from; --prompt gives the text"));
+  ASSERT_EQ(
+      test::run_ckpt(dir.path(), {"meta", "gpt.gguf", "--set", "general.architecture=mamba", "-o", "m.gguf"}).code, 0);
+  EXPECT_THAT(refused({"m.gguf", "--prompt", "a"}),
+              HasSubstr("m.gguf: models of the architecture 'mamba' have no rules here"));
+  std::ofstream(dir.path() / "bad.gguf") << "GGUF";
+  EXPECT_THAT(refused({"bad.gguf", "--prompt", "a"}), HasSubstr("bad.gguf: "));
+}
+
 /// A folder of a ViT, with its image processor.
 class FolderImages : public FolderRun {
  protected:

@@ -30,6 +30,7 @@ namespace fs = std::filesystem;
 
 /// What a folder's texts are made with.
 struct FolderRun {
+  std::string name;  ///< what the user wrote
   fs::path folder;
   std::optional<Tokenizer> tokenizer;  ///< none where the prompt is token ids
   zoo::FolderModel model;
@@ -53,7 +54,8 @@ void check_options(const RunOptions& o) {
                                                         {!o.output.empty(), "--output"}};
   for (const auto& [given, name] : kNotHere) {
     if (given)
-      throw Error(ErrorCode::usage, std::string(name) + " is not for a folder, whose model goes on from --prompt");
+      throw Error(ErrorCode::usage,
+                  std::string(name) + " is not for a folder or a GGUF file, whose model goes on from --prompt");
   }
   if (o.prompt.empty()) throw Error(ErrorCode::usage, "nothing to go on from; --prompt gives the text");
 }
@@ -69,7 +71,7 @@ void read_tokens(FolderRun& run, const RunOptions& options, const zoo::FolderCon
     throw Error(ErrorCode::unsupported, "the tokenizer has numbers up to " + std::to_string(run.tokenizer->rows() - 1) +
                                             ", and the model's embedding " + std::to_string(*rows) +
                                             " rows: they are not of one model")
-        .add_context(run.folder.string());
+        .add_context(run.name);
   }
   for (std::int64_t id : run.prompt) {
     if (!rows || id < *rows) continue;
@@ -94,9 +96,25 @@ bool has_chat_template(const fs::path& folder) {
          Config::read(folder / "tokenizer_config.json").has("chat_template");
 }
 
-FolderRun prepare(const RunOptions& options) {
+/// From memory; where the model here has names of another release than the file gives, as GPT-NeoX has, from a file in
+/// the folder, whose names are looked into.
+zoo::FolderModel unpacked_model(GgufFolder& unpacked, const zoo::FolderOptions& options) {
+  zoo::FolderOptions given = options;
+  given.weights = unpacked.weights();
+  try {
+    return zoo::from_folder(unpacked.path(), given);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::runtime) throw;
+  }
+  unpacked.store_weights();
+  return zoo::from_folder(unpacked.path(), options);
+}
+
+FolderRun prepare(const RunOptions& options, GgufFolder* unpacked) {
   FolderRun run;
-  run.folder = options.model;
+  run.name = options.model;
+  run.folder = unpacked == nullptr ? fs::path(options.model) : unpacked->path();
+  if (unpacked != nullptr) run.notes = unpacked->notes();
   const zoo::FolderConfig said = zoo::folder_config(run.folder);
   if (said.family->answer != zoo::Answer::next_token) {
     throw Error(ErrorCode::unsupported,
@@ -117,7 +135,7 @@ FolderRun prepare(const RunOptions& options) {
   zoo::FolderOptions how;
   how.load.open.lenient = options.lenient;
   how.load.open.foreign_objects = options.foreign_objects;
-  run.model = zoo::from_folder(run.folder, how);
+  run.model = unpacked == nullptr ? zoo::from_folder(run.folder, how) : unpacked_model(*unpacked, how);
   run.model.model->to(run.how.device);
   run.about = dynamic_cast<zoo::EncoderDecoder*>(run.model.model.get()) != nullptr;
   return run;
@@ -175,7 +193,7 @@ Ids go_on(FolderRun& run, const RunOptions& options, const zoo::OnToken& on_toke
 
 void say_notes(const FolderRun& run) {
   const auto say = [&](const std::string& note) {
-    print_error_line("ckpt: " + core::printable(run.folder.string()) + ": " + core::printable(note));
+    print_error_line("ckpt: " + core::printable(run.name) + ": " + core::printable(note));
   };
   for (const std::string& warning : run.model.notes.warnings) say(warning);
   for (const std::string& note : run.notes) say(note);
@@ -184,8 +202,8 @@ void say_notes(const FolderRun& run) {
 void print_stream(Context& context, FolderRun& run, const RunOptions& options) {
   Output& out = context.out;
   if (!options.quiet) {
-    out.print(std::string(run.model.family->name) + " (" + core::printable(run.folder.string()) + ") on " +
-              run.how.device.str() + "\n");
+    out.print(std::string(run.model.family->name) + " (" + core::printable(run.name) + ") on " + run.how.device.str() +
+              "\n");
   }
   if (!run.tokenizer) {
     std::string ids;
@@ -208,7 +226,7 @@ void print_stream(Context& context, FolderRun& run, const RunOptions& options) {
 void print_json(Context& context, FolderRun& run, const RunOptions& options) {
   const Ids added = go_on(run, options, {});
   ckpt::JsonWriter json(2);
-  json.begin_object().key("model").value(run.model.family->name).key("weights").value(run.folder.string());
+  json.begin_object().key("model").value(run.model.family->name).key("weights").value(run.name);
   json.key("device").value(run.how.device.str()).key("steps").begin_array();
   for (const std::string& step : run.model.notes.steps) json.value(step);
   for (const std::string& note : run.notes) json.value(note);
@@ -229,9 +247,9 @@ void print_json(Context& context, FolderRun& run, const RunOptions& options) {
 
 }  // namespace
 
-int run_folder(Context& context, const RunOptions& options) {
+int run_folder(Context& context, const RunOptions& options, GgufFolder* unpacked) {
   check_options(options);
-  FolderRun run = prepare(options);
+  FolderRun run = prepare(options, unpacked);
   if (!options.quiet && !options.json) say_notes(run);
   if (options.json) {
     print_json(context, run, options);
@@ -239,6 +257,16 @@ int run_folder(Context& context, const RunOptions& options) {
     print_stream(context, run, options);
   }
   return kDone;
+}
+
+int run_gguf(Context& context, const RunOptions& options) {
+  check_options(options);
+  GgufFolder unpacked(options);
+  try {
+    return run_folder(context, options, &unpacked);
+  } catch (const Error& error) {
+    throw unpacked.by_file(error);
+  }
 }
 
 }  // namespace cli

@@ -70,10 +70,13 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
                   "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
                   "lenet5 lenet.ckpt --input digits.npy\n  ckpt zoo run Llama-3.2-1B/ --prompt 'Once upon a "
                   "time' --generate 50 --top-p 0.9\n  ckpt zoo run "
-                  "vit-base-patch16-224/ dog.jpg\n  ckpt zoo run whisper-tiny/ speech.wav --language en",
+                  "vit-base-patch16-224/ dog.jpg\n  ckpt zoo run llama-q8_0.gguf --prompt 'Once upon a time'\n  ckpt "
+                  "zoo run whisper-tiny/ speech.wav --language en",
                   "Run a model on images, tensors or text, and show its top predictions.");
-  run.add_option("NAME", options.model,
-                 "model; or a folder with its config.json and weights, for --prompt also the tokenizer")
+  run.add_option(
+         "NAME", options.model,
+         "model; or a folder with its config.json and weights, for --prompt also the tokenizer; or a GGUF file of "
+         "llama.cpp, which has all of them")
       .required()
       .type_name("");
   run.add_option("FILE", options.weights, "weights, in any format that ckpt reads; of a folder, an image or a sound")

@@ -232,6 +232,7 @@ int run_zoo(Context& context, const RunOptions& options) {
     throw Error(ErrorCode::usage, "--language and --task are for a folder of Whisper, which listens to a sound");
   }
   if (is_folder) return run_folder(context, options);
+  if (names_gguf(options)) return run_gguf(context, options);
   RunModel model = prepare_model(options);
   if (!options.vocabulary.empty()) model.vocabulary = characters_of(options.vocabulary);
   std::vector<ModelInput> inputs;
