@@ -1,12 +1,14 @@
 #include "libcore/dist/collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/base/fail.h"
-#include "libcore/base/warning.h"
+#include "libcore/dist/elements.h"
 #include "libcore/dist/flat_block.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/sparse_sum.h"
@@ -19,68 +21,16 @@ namespace {
 using core::detail::fail;
 using core::detail::fail_value;
 
-Group chosen(const Group& group) {
-  return group ? group : default_group();
-}
-
-/// False, with PyTorch's warning, for a rank that has no part in the group.
-bool takes_part(const Group& group, const char* what) {
-  if (group->rank() >= 0) return true;
-  warn("Running " + std::string(what) + " on global rank " + std::to_string(get_rank()) +
-       " which does not belong to the given group.");
-  return false;
-}
-
-/// A tensor's elements in host memory, one after the other: its own, or a copy.
-class HostCopy {
- public:
-  explicit HostCopy(const Tensor& tensor) : original_(tensor) {
-    const NoGradGuard no_grad;
-    host_ = tensor.detach().cpu().contiguous();
-    if (is_complex(host_.dtype())) host_ = view_as_real(host_);
-  }
-  const Tensor& host() const { return host_; }
-  void* data() const { return host_.mutable_raw_data(); }
-  std::int64_t bytes() const { return host_.nbytes(); }
-  /// Brings the elements back where they are a copy.
-  void give_back() const {
-    const NoGradGuard no_grad;
-    const Tensor target = original_.detach();
-    if (target.device().is_cpu() && target.storage().id() == host_.storage().id()) {
-      original_.impl()->bump_version();
-    } else {
-      target.copy_(is_complex(target.dtype()) ? view_as_complex(host_) : host_);
-    }
-  }
-
- private:
-  Tensor original_;
-  Tensor host_;
-};
-
-Fingerprint print_of(const char* op, const std::vector<Tensor>& tensors, std::string detail = {}) {
-  Fingerprint print{.op = op, .detail = std::move(detail)};
-  for (const Tensor& tensor : tensors) {
-    print.shapes.push_back(tensor.sizes());
-    print.dtypes.push_back(tensor.dtype());
-    print.devices.push_back(std::string(tensor.device().is_cpu() ? "cpu" : "cuda"));
-  }
-  return print;
-}
-
-Work started(const Group& group, Request request, bool async_op) {
-  Work work = group->start(std::move(request));
-  if (!async_op) work.wait();
-  return work;
-}
-
-/// Its texts for lists that do not fit are others than Gloo's.
+/// The texts of MPI and NCCL for lists that do not fit are others than Gloo's.
 bool is_mpi(const Group& group) {
-  return group->backend() == "mpi";
+  return group->host_engine() == "mpi";
 }
 
 int root_in(const Group& group, int root, const char* what) {
   const int own = group->rank_of(root);
+  if (own < 0 && !group->takes_host_memory()) {
+    fail_value("Global rank " + std::to_string(root) + " is not part of group");
+  }
   if (own < 0) {
     fail((is_mpi(group) ? "ProcessGroupMPI::" : "ProcessGroupGloo::") + std::string(what) +
          ": invalid root rank: " + std::to_string(root));
@@ -121,10 +71,25 @@ void check_list_of_mpi(const std::vector<Tensor>& list, const Tensor& single, co
   }
 }
 
+/// Its length alone: tensors of other sizes end as a mismatch.
+void check_list_of_nccl(const std::vector<Tensor>& list, const Tensor& single, const Group& group,
+                        const std::string& what) {
+  if (static_cast<int>(list.size()) != group->size()) {
+    fail_value("Tensor list input to scatter/gather must match number of collective participants");
+  }
+  check_same_dtypes(list, single);
+  for (const Tensor& tensor : list) {
+    if (tensor.device().type() != single.device().type()) fail_value("Tensors must be CUDA and dense");
+    if (what == "allgather" || tensor.numel() == single.numel()) continue;
+    fail_value("All tensor operands to scatter/gather must have the same number of elements");
+  }
+}
+
 /// Every tensor of the list as large as the single one; errors name `what`.
 void check_list(const std::vector<Tensor>& list, const Tensor& single, const Group& group, const std::string& what,
                 const char* side) {
   if (is_mpi(group)) return check_list_of_mpi(list, single, group, what, side);
+  if (group->exchanges_on(single.device())) return check_list_of_nccl(list, single, group, what);
   if (static_cast<int>(list.size()) != group->size()) {
     fail("ProcessGroupGloo::" + what + ": invalid " + side + " tensor list at index 0 (expected length " +
          std::to_string(group->size()) + ", got " + std::to_string(list.size()) + ")");
@@ -137,12 +102,14 @@ void check_list(const std::vector<Tensor>& list, const Tensor& single, const Gro
   }
 }
 
-void check_reduction(const Tensor& tensor, ReduceOp op) {
-  const bool adds = op == ReduceOp::sum || op == ReduceOp::avg;
+void check_reduction(const Tensor& tensor, ReduceOp op, const Group& group) {
+  const bool adds = op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
+  const bool is_on_gpu = group->rank() >= 0 && group->exchanges_on(tensor.device());
   if (is_complex(tensor.dtype())) {
-    if (adds) return;
+    if (adds && (is_on_gpu || op != ReduceOp::premul_sum)) return;
     fail_value("all_reduce does not support RedOpType." + std::string(name(op)) + " on complex tensors");
   }
+  if (is_on_gpu) return check_nccl_reduction(tensor.dtype(), op);
   if (op == ReduceOp::avg && !is_floating(tensor.dtype())) {
     const std::string type = tensor.dtype() == DType::i64 ? "Long" : tensor.dtype() == DType::i32 ? "Int" : "";
     fail("result type Float can't be cast to the desired output type " +
@@ -157,16 +124,20 @@ void divide(const Tensor& tensor, ReduceOp op, int size) {
   tensor.div_(static_cast<std::int64_t>(size));
 }
 
-/// One flat block in host memory for `count` tensors like this one.
-Tensor block_for(const Tensor& like, std::int64_t count) {
+/// One flat block of so many elements where the engine wants them.
+Tensor flat_block(std::int64_t count, DType dtype, const std::optional<Device>& device) {
   const NoGradGuard no_grad;
-  return empty({count * like.numel()}, {.dtype = like.dtype()});
+  return empty({count}, {.dtype = dtype, .device = device.value_or(DeviceType::cpu)});
+}
+/// For `count` tensors like this one.
+Tensor block_for(const Tensor& like, std::int64_t count, const std::optional<Device>& device) {
+  return flat_block(count * like.numel(), like.dtype(), device);
 }
 
 /// What is left to do where the sum is wanted.
-std::function<void()> finish_reduction(const HostCopy& out, ReduceOp op, int size) {
+std::function<void()> finish_reduction(const Elements& out, ReduceOp op, int size) {
   return [out, op, size] {
-    divide(out.host(), op, size);
+    if (!out.device()) divide(out.flat(), op, size);  // NCCL takes the mean itself
     out.give_back();
   };
 }
@@ -175,10 +146,13 @@ std::function<void()> finish_reduction(const HostCopy& out, ReduceOp op, int siz
 
 Work all_reduce(const Tensor& tensor, const ReduceOptions& options) {
   const Group group = chosen(options.group);
-  if (!tensor.is_sparse()) check_reduction(tensor, options.op);
+  if (!tensor.is_sparse()) check_reduction(tensor, options.op, group);
   if (!takes_part(group, "all_reduce")) return {};
+  if (tensor.is_sparse() && !group->takes_host_memory()) {
+    fail("NCCL does not support all_reduce with sparse tensors. Please use dense tensors instead.");
+  }
   if (tensor.is_sparse()) return sum_sparse(tensor, group, options);
-  const HostCopy copy(tensor);
+  const Elements copy(tensor, group);
   const ReduceOp op = options.op;
   return started(group,
                  {.fingerprint = print_of("ALLREDUCE", {tensor}, std::string(name(op))),
@@ -186,20 +160,23 @@ Work all_reduce(const Tensor& tensor, const ReduceOptions& options) {
                   .label = options.label,
                   .run =
                       [copy, op, data = copy.data()](Engine& engine, const Call& call) {
-                        engine.all_reduce(data, copy.host().numel(), copy.host().dtype(), op, call);
+                        engine.all_reduce(data, copy.flat().numel(), copy.flat().dtype(), op, call);
                       },
-                  .finish = finish_reduction(copy, op, group->size())},
+                  .finish = finish_reduction(copy, op, group->size()),
+                  .device = copy.device(),
+                  .factor = options.factor},
                  options.async_op);
 }
 
 Work reduce(const Tensor& tensor, int dst, const ReduceOptions& options) {
   const Group group = chosen(options.group);
-  check_reduction(tensor, options.op);
+  check_reduction(tensor, options.op, group);
   if (!takes_part(group, "reduce")) return {};
   const int root = root_in(group, dst, "reduce");
   const bool is_root = root == group->rank();
-  // The engine uses the memory of every rank.
-  const HostCopy copy(is_root ? tensor : tensor.detach().clone());
+  // The engine uses the memory of every rank; NCCL that of the root alone.
+  const bool is_used = is_root || group->exchanges_on(tensor.device());
+  const Elements copy(is_used ? tensor : tensor.detach().clone(), group);
   const ReduceOp op = options.op;
   return started(group,
                  {.fingerprint = print_of("REDUCE", {tensor}, std::string(name(op)) + " " + std::to_string(dst)),
@@ -207,9 +184,11 @@ Work reduce(const Tensor& tensor, int dst, const ReduceOptions& options) {
                   .label = options.label,
                   .run =
                       [copy, op, root, data = copy.data()](Engine& engine, const Call& call) {
-                        engine.reduce(data, copy.host().numel(), copy.host().dtype(), op, root, call);
+                        engine.reduce(data, copy.flat().numel(), copy.flat().dtype(), op, root, call);
                       },
-                  .finish = is_root ? finish_reduction(copy, op, group->size()) : nullptr},
+                  .finish = is_root ? finish_reduction(copy, op, group->size()) : nullptr,
+                  .device = copy.device(),
+                  .factor = options.factor},
                  options.async_op);
 }
 
@@ -217,7 +196,7 @@ Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) 
   const Group group = chosen(options.group);
   if (!takes_part(group, "broadcast")) return {};
   const int root = root_in(group, src, "broadcast");
-  const HostCopy copy(tensor);
+  const Elements copy(tensor, group);
   return started(group,
                  {.fingerprint = print_of("BROADCAST", {tensor}, std::to_string(src)),
                   .what = "broadcast",
@@ -227,24 +206,68 @@ Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) 
                   .finish =
                       [copy, is_root = root == group->rank()] {
                         if (!is_root) copy.give_back();
-                      }},
+                      },
+                  .device = copy.device()},
                  options.async_op);
 }
+
+namespace {
+
+/// NCCL has none: each rank in turn gives its part to all others, as PyTorch does it.
+Work all_gather_uneven(const std::vector<Tensor>& outputs, const Tensor& input, const Group& group,
+                       const CollectiveOptions& options) {
+  const auto own = static_cast<std::size_t>(group->rank());
+  if (outputs[own].numel() != input.numel()) {
+    fail_value("Output tensor size must match input tensor size on rank " + std::to_string(own));
+  }
+  std::vector<std::int64_t> bytes;
+  std::int64_t total = 0;
+  std::int64_t own_place = 0;
+  for (const Tensor& output : outputs) {
+    if (bytes.size() == own) own_place = total;
+    bytes.push_back(output.nbytes());
+    total += output.numel();
+  }
+  const Tensor block = flat_block(total, outputs[0].dtype(), resolve(input.device()));
+  {
+    const NoGradGuard no_grad;
+    block.narrow(0, own_place, outputs[own].numel()).copy_(input.detach().reshape({-1}));
+  }
+  return started(group,
+                 {.fingerprint = print_of("ALLGATHER", outputs),
+                  .what = "all_gather",
+                  .label = options.label,
+                  .run =
+                      [block, bytes, data = block.mutable_raw_data()](Engine& engine, const Call& call) {
+                        char* part = static_cast<char*>(data);
+                        for (std::size_t q = 0; q < bytes.size(); part += bytes[q++]) {
+                          engine.broadcast(part, bytes[q], static_cast<int>(q), call);
+                        }
+                      },
+                  .finish = [block, outputs] { take_apart(block, outputs); },
+                  .device = block.device()},
+                 options.async_op);
+}
+
+}  // namespace
 
 Work all_gather(const std::vector<Tensor>& outputs, const Tensor& input, const CollectiveOptions& options) {
   const Group group = chosen(options.group);
   if (!takes_part(group, "all_gather")) return {};
   check_same_dtypes(outputs, input);
   check_list(outputs, input, group, "allgather", "output");
-  const HostCopy in(input);
-  const Tensor block = block_for(input, group->size());
+  const Elements in(input, group);
+  const auto is_other = [&](const Tensor& output) { return output.numel() != input.numel(); };
+  if (std::any_of(outputs.begin(), outputs.end(), is_other)) return all_gather_uneven(outputs, input, group, options);
+  const Tensor block = block_for(input, group->size(), in.device());
   return started(group,
                  {.fingerprint = print_of("ALLGATHER", {input}),
                   .what = "all_gather",
                   .label = options.label,
                   .run = [in, block, from = in.data(), to = block.mutable_raw_data()](
                              Engine& engine, const Call& call) { engine.all_gather(from, to, in.bytes(), call); },
-                  .finish = [block, outputs] { take_apart(block, outputs); }},
+                  .finish = [block, outputs] { take_apart(block, outputs); },
+                  .device = in.device()},
                  options.async_op);
 }
 
@@ -265,15 +288,16 @@ Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const Col
            sizes_of(input) + ", got (" + std::to_string(part) + "))");
     }
   }
-  const HostCopy in(input);
-  const HostCopy out(output);
+  const Elements in(input, group);
+  const Elements out(output, group);
   return started(group,
                  {.fingerprint = print_of("_ALLGATHER_BASE", {input}),
                   .what = "all_gather_into_tensor",
                   .label = options.label,
                   .run = [in, out, from = in.data(), to = out.data()](
                              Engine& engine, const Call& call) { engine.all_gather(from, to, in.bytes(), call); },
-                  .finish = [out] { out.give_back(); }},
+                  .finish = [out] { out.give_back(); },
+                  .device = in.device()},
                  options.async_op);
 }
 
@@ -286,15 +310,16 @@ Work gather(const Tensor& input, const std::vector<Tensor>& outputs, int dst, co
   if (!is_root && !outputs.empty())
     fail_value("Argument ``gather_list`` must NOT be specified on non-destination ranks.");
   if (is_root) check_list(outputs, input, group, "gather", "output");
-  const HostCopy in(input);
-  const Tensor block = block_for(input, is_root ? group->size() : 0);
+  const Elements in(input, group);
+  const Tensor block = block_for(input, is_root ? group->size() : 0, in.device());
   return started(group,
                  {.fingerprint = print_of("GATHER", {input}, std::to_string(dst)),
                   .what = "gather",
                   .label = options.label,
                   .run = [in, block, root, from = in.data(), to = block.mutable_raw_data()](
                              Engine& engine, const Call& call) { engine.gather(from, to, in.bytes(), root, call); },
-                  .finish = [block, outputs] { take_apart(block, outputs); }},
+                  .finish = [block, outputs] { take_apart(block, outputs); },
+                  .device = in.device()},
                  options.async_op);
 }
 
@@ -306,8 +331,8 @@ Work scatter(const Tensor& output, const std::vector<Tensor>& inputs, int src, c
   if (is_root && inputs.empty()) fail_value("Argument ``scatter_list`` must be specified on source rank.");
   if (!is_root && !inputs.empty()) fail_value("Argument ``scatter_list`` must NOT be specified on non-source ranks.");
   if (is_root) check_list(inputs, output, group, "scatter", "input");
-  const HostCopy out(output);
-  const Tensor block = block_for(output, is_root ? group->size() : 0);
+  const Elements out(output, group);
+  const Tensor block = block_for(output, is_root ? group->size() : 0, out.device());
   put_together(block, inputs);
   return started(group,
                  {.fingerprint = print_of("SCATTER", {output}, std::to_string(src)),
@@ -315,27 +340,29 @@ Work scatter(const Tensor& output, const std::vector<Tensor>& inputs, int src, c
                   .label = options.label,
                   .run = [out, block, root, from = block.raw_data(), to = out.data()](
                              Engine& engine, const Call& call) { engine.scatter(from, to, out.bytes(), root, call); },
-                  .finish = [out] { out.give_back(); }},
+                  .finish = [out] { out.give_back(); },
+                  .device = out.device()},
                  options.async_op);
 }
 
 Work reduce_scatter(const Tensor& output, const std::vector<Tensor>& inputs, const ReduceOptions& options) {
   const Group group = chosen(options.group);
-  check_reduction(output, options.op);
+  check_reduction(output, options.op, group);
   if (!takes_part(group, "reduce_scatter")) return {};
   check_list(inputs, output, group, "reduce_scatter", "input");
-  const HostCopy out(output);
-  const Tensor block = block_for(output, group->size());
+  const Elements out(output, group);
+  const Tensor block = block_for(output, group->size(), out.device());
   put_together(block, inputs);
   const ReduceOp op = options.op;
   auto run = [block, out, op, rank = group->rank(), size = group->size(), from = block.mutable_raw_data(),
               to = out.data()](Engine& engine, const Call& call) {
+    if (engine.reduce_scatter(from, to, out.flat().numel(), out.flat().dtype(), op, call)) return;
     // One reduction to each rank, as PyTorch does it; that makes the order of addends.
     for (int q = 0; q < size; ++q) {
       void* part = static_cast<char*>(from) + q * out.bytes();
       Call each = call;
       each.tag += static_cast<std::uint32_t>(q);
-      engine.reduce(part, out.host().numel(), out.host().dtype(), op, q, each);
+      engine.reduce(part, out.flat().numel(), out.flat().dtype(), op, q, each);
       if (q == rank && out.bytes() > 0) std::memcpy(to, part, static_cast<std::size_t>(out.bytes()));
     }
   };
@@ -344,13 +371,15 @@ Work reduce_scatter(const Tensor& output, const std::vector<Tensor>& inputs, con
                   .what = "reduce_scatter",
                   .label = options.label,
                   .run = std::move(run),
-                  .finish = finish_reduction(out, op, group->size())},
+                  .finish = finish_reduction(out, op, group->size()),
+                  .device = out.device(),
+                  .factor = options.factor},
                  options.async_op);
 }
 
 Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const ReduceOptions& options) {
   const Group group = chosen(options.group);
-  check_reduction(output, options.op);
+  check_reduction(output, options.op, group);
   if (!takes_part(group, "reduce_scatter_tensor")) return {};
   check_same_dtypes({output}, input);
   if (output.numel() * group->size() != input.numel()) {
@@ -358,12 +387,14 @@ Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const Redu
          " Check failed: outputShape[0] * worldSize == inputShape[0] (" +
          std::to_string(output.size(0) * group->size()) + " vs. " + std::to_string(input.size(0)) + ").");
   }
-  const HostCopy whole(input.detach().clone());
-  const HostCopy out(output);
+  const bool is_used_up = !group->exchanges_on(input.device());
+  const Elements whole(is_used_up ? input.detach().clone() : input, group);
+  const Elements out(output, group);
   const ReduceOp op = options.op;
   auto run = [whole, out, op, rank = group->rank(), data = whole.data(), to = out.data()](Engine& engine,
                                                                                           const Call& call) {
-    engine.all_reduce(data, whole.host().numel(), whole.host().dtype(), op, call);
+    if (engine.reduce_scatter(data, to, out.flat().numel(), out.flat().dtype(), op, call)) return;
+    engine.all_reduce(data, whole.flat().numel(), whole.flat().dtype(), op, call);
     const auto bytes = static_cast<std::size_t>(out.bytes());
     if (bytes > 0) std::memcpy(to, static_cast<const char*>(data) + static_cast<std::size_t>(rank) * bytes, bytes);
   };
@@ -372,7 +403,9 @@ Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const Redu
                   .what = "reduce_scatter_tensor",
                   .label = options.label,
                   .run = std::move(run),
-                  .finish = finish_reduction(out, op, group->size())},
+                  .finish = finish_reduction(out, op, group->size()),
+                  .device = out.device(),
+                  .factor = options.factor},
                  options.async_op);
 }
 
@@ -383,6 +416,9 @@ Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
   const auto size = static_cast<std::size_t>(group->size());
   if (is_mpi(group) && inputs.size() != size) fail("Number of input tensors are not equal to group size");
   if (is_mpi(group) && outputs.size() != size) fail("Number of output tensors are not equal to group size");
+  if ((outputs.size() != size || inputs.size() != size) && !group->takes_host_memory()) {
+    fail_value("Tensor list input to scatter/gather must match number of collective participants");
+  }
   if (outputs.size() != size || inputs.size() != size) {
     fail("ProcessGroupGloo::alltoall: invalid tensor list (expected length " + std::to_string(size) + ", got " +
          std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) + " inputs)");
@@ -393,8 +429,11 @@ Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
     return std::accumulate(list.begin(), list.end(), std::int64_t{0},
                            [](auto sum, const Tensor& t) { return sum + t.numel(); });
   };
-  const Tensor from = empty({total(inputs)}, {.dtype = inputs[0].dtype()});
-  const Tensor to = empty({total(outputs)}, {.dtype = inputs[0].dtype()});
+  std::optional<Device> device;
+  if (group->exchanges_on(inputs[0].device())) device = resolve(inputs[0].device());
+  if (device) check_nccl_dtype(inputs[0].dtype());
+  const Tensor from = flat_block(total(inputs), inputs[0].dtype(), device);
+  const Tensor to = flat_block(total(outputs), inputs[0].dtype(), device);
   put_together(from, inputs);
   std::vector<std::int64_t> in_bytes;
   std::vector<std::int64_t> out_bytes;
@@ -408,7 +447,8 @@ Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
        .label = options.label,
        .run = [from, to, in_bytes, out_bytes, in = from.raw_data(), out = to.mutable_raw_data()](
                   Engine& engine, const Call& call) { engine.all_to_all(in, in_bytes, out, out_bytes, call); },
-       .finish = [to, outputs] { take_apart(to, outputs); }},
+       .finish = [to, outputs] { take_apart(to, outputs); },
+       .device = device},
       options.async_op);
 }
 
@@ -438,8 +478,8 @@ Work all_to_all_single(const Tensor& output, const Tensor& input, const AllToAll
   check_same_dtypes({output}, input);
   const std::vector<std::int64_t> out_bytes = bytes_of_parts(output, options.output_split_sizes, group->size());
   const std::vector<std::int64_t> in_bytes = bytes_of_parts(input, options.input_split_sizes, group->size());
-  const HostCopy in(input);
-  const HostCopy out(output);
+  const Elements in(input, group);
+  const Elements out(output, group);
   Fingerprint print{.op = "ALLTOALL_BASE"};
   return started(
       group,
@@ -447,151 +487,9 @@ Work all_to_all_single(const Tensor& output, const Tensor& input, const AllToAll
        .what = "all_to_all_single",
        .run = [in, out, in_bytes, out_bytes, from = in.data(), to = out.data()](
                   Engine& engine, const Call& call) { engine.all_to_all(from, in_bytes, to, out_bytes, call); },
-       .finish = [out] { out.give_back(); }},
+       .finish = [out] { out.give_back(); },
+       .device = in.device()},
       options.async_op);
-}
-
-Work barrier(const CollectiveOptions& options) {
-  const Group group = chosen(options.group);
-  if (!takes_part(group, "barrier")) return {};
-  return started(group,
-                 {.fingerprint = {.op = "BARRIER"},
-                  .what = "barrier",
-                  .label = options.label,
-                  .run = [](Engine& engine, const Call& call) { engine.barrier(call); }},
-                 options.async_op);
-}
-
-void monitored_barrier(const MonitoredBarrierOptions& options) {
-  const Group group = chosen(options.group);
-  if (!takes_part(group, "monitored_barrier")) return;
-  const Milliseconds timeout = options.timeout.value_or(group->timeout());
-  Store& store = group->store();
-  const std::string name =
-      "monitored_barrier/" + std::to_string(store.add("monitored_barrier/calls/" + std::to_string(group->rank()), 1));
-  if (group->rank() != 0) {
-    store.set(name + "/" + std::to_string(group->rank()), "");
-    try {
-      store.wait({name}, timeout);
-    } catch (const Error&) {
-      fail(
-          "Rank " + std::to_string(group->rank()) +
-          " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please "
-          "check rank 0 logs for faulty rank.");
-    }
-    return;
-  }
-  const Deadline deadline = deadline_after(timeout);
-  std::string missing;
-  int count = 0;
-  for (int rank = 1; rank < group->size(); ++rank) {
-    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    try {
-      store.wait({name + "/" + std::to_string(rank)}, std::max(left, Milliseconds(1)));
-      continue;
-    } catch (const Error&) {
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-      ++count;
-    }
-    if (!options.wait_all_ranks) break;
-  }
-  if (count > 0) {
-    fail("[Rank 0]: Ranks " + missing + " failed to pass monitoredBarrier in " + std::to_string(timeout.count()) +
-         " ms");
-  }
-  store.set(name, "");
-}
-
-namespace {
-
-Work message(const Tensor& tensor, int peer, const MessageOptions& options, bool is_send) {
-  const Group group = chosen(options.group);
-  const std::string what = is_send ? "send" : "recv";
-  if (!takes_part(group, what.c_str())) return {};
-  if (peer == get_rank()) {
-    fail_value(
-        is_send
-            ? "Invalid destination rank: destination rank should not be the same as the rank of the current process."
-            : "Invalid source rank: source rank should not be the same as the rank of the current process.");
-  }
-  const int other = group->rank_of(peer);
-  if (other < 0) fail_value("Global rank " + std::to_string(peer) + " is not part of group");
-  if (is_mpi(group) && options.tag > kLargestMpiTag) {
-    fail_value("tag " + std::to_string(options.tag) +
-               " is larger than the backend mpi allows: " + std::to_string(kLargestMpiTag));
-  }
-  const HostCopy copy(tensor);
-  Request request{.fingerprint = print_of("MESSAGE", {tensor}),
-                  .what = what + (is_send ? " to rank " : " from rank ") + std::to_string(peer),
-                  .is_message = true,
-                  .message_tag = options.tag};
-  request.run = [copy, other, is_send, data = copy.data()](Engine& engine, const Call& call) {
-    if (is_send) {
-      engine.send(data, copy.bytes(), other, call);
-    } else {
-      engine.receive(data, copy.bytes(), other, call);
-    }
-  };
-  if (!is_send) request.finish = [copy] { copy.give_back(); };
-  return group->start(std::move(request));
-}
-
-}  // namespace
-
-Work isend(const Tensor& tensor, int dst, const MessageOptions& options) {
-  return message(tensor, dst, options, true);
-}
-Work irecv(const Tensor& tensor, int src, const MessageOptions& options) {
-  return message(tensor, src, options, false);
-}
-void send(const Tensor& tensor, int dst, const MessageOptions& options) {
-  isend(tensor, dst, options).wait();
-}
-int recv(const Tensor& tensor, int src, const MessageOptions& options) {
-  irecv(tensor, src, options).wait();
-  return src;
-}
-
-namespace {
-
-Tensor text_tensor(const std::string& text, std::int64_t size) {
-  const Tensor bytes = zeros({size}, {.dtype = DType::u8});
-  if (!text.empty()) std::memcpy(bytes.mutable_raw_data(), text.data(), text.size());
-  return bytes;
-}
-std::string text_in(const Tensor& bytes, std::int64_t size) {
-  return std::string(static_cast<const char*>(bytes.raw_data()), static_cast<std::size_t>(size));
-}
-
-}  // namespace
-
-std::string broadcast_object(const std::string& text, int src, const Group& given) {
-  const Group group = chosen(given);
-  const Tensor size = zeros({1}, {.dtype = DType::i64});
-  const bool is_source = group->rank_of(src) == group->rank();
-  if (is_source) size.fill_(static_cast<std::int64_t>(text.size()));
-  broadcast(size, src, {.group = group, .label = "size of an object"});
-  const auto count = size.item<std::int64_t>();
-  const Tensor bytes = text_tensor(is_source ? text : "", count);
-  broadcast(bytes, src, {.group = group, .label = "object"});
-  return text_in(bytes, count);
-}
-
-std::vector<std::string> all_gather_object(const std::string& text, const Group& given) {
-  const Group group = chosen(given);
-  const Tensor own = zeros({1}, {.dtype = DType::i64});
-  own.fill_(static_cast<std::int64_t>(text.size()));
-  const Tensor sizes = zeros({group->size()}, {.dtype = DType::i64});
-  all_gather_into_tensor(sizes, own, {.group = group, .label = "sizes of objects"});
-  const std::vector<std::int64_t> counts = sizes.to_vector<std::int64_t>();
-  const std::int64_t most = *std::max_element(counts.begin(), counts.end());
-  const Tensor all = zeros({group->size() * most}, {.dtype = DType::u8});
-  all_gather_into_tensor(all, text_tensor(text, most), {.group = group, .label = "objects"});
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < group->size(); ++rank) {
-    texts.push_back(text_in(all.narrow(0, rank * most, most), counts[static_cast<std::size_t>(rank)]));
-  }
-  return texts;
 }
 
 }  // namespace core::distributed

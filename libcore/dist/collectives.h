@@ -1,10 +1,12 @@
 #pragma once
 // Collectives: what all ranks of a group do together with their tensors. As torch.distributed's functions, in place
 // unless said; each returns a Work, which has ended unless `async_op` is set. All ranks call the same, in the same
-// order. Tensors on other devices than the CPU go through host memory. Tensors may have any strides. Thread safety: all
-// calls; but which of two threads comes first must be the same on all ranks. Errors: Error(value) and Error(runtime)
-// with PyTorch's texts for what does not fit; what goes wrong on the way: process_group.h. Use:
-// core::distributed::all_reduce(t); core::distributed::broadcast(t, 0, {.async_op = true}).wait();
+// order. Tensors on a GPU go from GPU to GPU over
+// the backend nccl (whose sums have an order of their own), through host memory over the others. Tensors may have any
+// strides. Thread safety: all calls; but which of two threads comes first must be the same on all ranks. Errors:
+// Error(value) and Error(runtime) with PyTorch's texts for what does not fit; what goes wrong on the way:
+// process_group.h. Use: core::distributed::all_reduce(t); core::distributed::broadcast(t, 0, {.async_op =
+// true}).wait();
 
 #include <cstdint>
 #include <optional>
@@ -27,6 +29,7 @@ struct ReduceOptions {
   Group group = {};
   bool async_op = false;
   std::string label = {};
+  double factor = 1;  ///< of ReduceOp::premul_sum
 };
 
 // Ranks such as `src` and `dst` are those of the default group.

@@ -227,7 +227,7 @@ void ParallelCore::sync_buffers() {
 
 Tensor ParallelCore::summed(double value) const {
   const NoGradGuard no_grad;
-  const Tensor number = full({1}, value);
+  const Tensor number = full({1}, value, {.device = group_->own_device()});
   all_reduce(number, {.group = group_, .label = "join"});
   return number;
 }
@@ -235,7 +235,8 @@ Tensor ParallelCore::summed(double value) const {
 /// The last of the ranks that are candidates.
 int ParallelCore::common_rank(bool is_candidate) const {
   const NoGradGuard no_grad;
-  const Tensor rank = full({1}, static_cast<std::int64_t>(is_candidate ? group_->rank() : -1), {.dtype = DType::i64});
+  const Tensor rank = full({1}, static_cast<std::int64_t>(is_candidate ? group_->rank() : -1),
+                           {.dtype = DType::i64, .device = group_->own_device()});
   all_reduce(rank, {.op = ReduceOp::max, .group = group_, .label = "join"});
   const auto found = rank.item<std::int64_t>();
   if (found < 0)
@@ -252,7 +253,7 @@ void ParallelCore::begin_join(const JoinOptions& options) {
 
 void ParallelCore::notify_join() {
   const NoGradGuard no_grad;
-  const Tensor ones = full({1}, 1.0);
+  const Tensor ones = full({1}, 1.0, {.device = group_->own_device()});
   const Work work = all_reduce(ones, {.group = group_, .async_op = true, .label = "join"});
   if (joining_->throw_on_early_termination && summed(0).item<double>() != 0) {
     fail("Detected at least one rank that exhausted inputs. Throwing across all ranks.");

@@ -1,17 +1,20 @@
 #pragma once
-// Engine: what moves bytes between the processes of one group: Gloo, or MPI. The interface behind ProcessGroup, which
-// does everything else (order, threads, checks, errors). Internal to dist. Thread safety: several collectives with
-// different tags may run at once, each in a thread of its own. Errors: any std::exception; ProcessGroup says whose
-// fault it was. Use: std::string said_by = engine.name();
+// Engine: what moves bytes between the processes of one group: Gloo, MPI, or between GPUs NCCL. The interface behind
+// ProcessGroup, which does everything else (order, threads, checks, errors). Internal to dist. Thread safety: several
+// collectives with different tags may run at once, each in a thread of its own. Errors: any std::exception;
+// ProcessGroup says whose fault it was. Use: std::string said_by = engine.name();
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "libcore/backend/streams.h"
+#include "libcore/base/device.h"
 #include "libcore/base/dtype.h"
 #include "libcore/dist/reduce_op.h"
 #include "libcore/dist/store.h"
@@ -23,6 +26,10 @@ struct Call {
   std::uint32_t tag = 0;
   Milliseconds timeout = kStoreTimeout;
   std::function<bool()> has_ended = {};  ///< whether somebody else ended the call; then the engine may end it too
+  // Of an engine for GPUs, whose calls get memory of `device`.
+  Device device = {};
+  std::optional<cuda::Event> after = {};  ///< the place in the caller's stream from which on the memory may be used
+  double factor = 1;                      ///< of ReduceOp::premul_sum
 };
 
 class Engine {
@@ -50,6 +57,11 @@ class Engine {
   /// One message; both sides give the same tag and the same number of bytes.
   virtual void send(const void* data, std::int64_t bytes, int to, const Call& call) = 0;
   virtual void receive(void* data, std::int64_t bytes, int from, const Call& call) = 0;
+  /// `out` gets the sums of this rank's part of `in`, `count` elements a rank. False: it is made of reductions.
+  virtual bool reduce_scatter(const void* /*in*/, void* /*out*/, std::int64_t /*count*/, DType /*dtype*/,
+                              ReduceOp /*op*/, const Call& /*call*/) {
+    return false;
+  }
 };
 
 struct EngineOptions {
@@ -69,5 +81,12 @@ bool has_gloo();
 constexpr std::uint32_t kLargestMpiTag = (1U << 30) - 1;
 /// Over MPI, when start_mpi() has been called. Sums are taken in Gloo's order, so they have its bits.
 std::unique_ptr<Engine> make_mpi_engine(const EngineOptions& options);
+/// Between GPUs, one a rank. Communicators are made when they are first needed. REQUIRES: nccl::why_no_ranks() has
+/// nothing to say.
+std::unique_ptr<Engine> make_nccl_engine(const EngineOptions& options);
+/// What NCCL does not take: Error(type) "Input tensor data type is not supported for NCCL process group: Short".
+void check_nccl_dtype(DType dtype);
+/// Error(value) "Cannot use ReduceOp.BAND with NCCL", Error(type) "Cannot use ReduceOp.AVG with Boolean inputs".
+void check_nccl_reduction(DType dtype, ReduceOp op);
 
 }  // namespace core::distributed

@@ -6,9 +6,7 @@
 #include "libcore/base/text.h"
 
 namespace core::distributed {
-namespace {
 
-/// c10's names of scalar types.
 std::string scalar_name(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -39,6 +37,8 @@ std::string scalar_name(DType dtype) {
       return std::string(core::name(dtype));
   }
 }
+
+namespace {
 
 std::string sizes_text(const std::vector<Shape>& shapes, const char* between) {
   std::string text;

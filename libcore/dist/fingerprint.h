@@ -11,6 +11,9 @@
 
 namespace core::distributed {
 
+/// c10's name of a scalar type: "Float", "Short".
+std::string scalar_name(DType dtype);
+
 struct Fingerprint {
   std::string op = {};  ///< PyTorch's name: "ALLREDUCE", "_ALLGATHER_BASE"
   std::vector<Shape> shapes = {};

@@ -11,8 +11,11 @@
 #include <mutex>
 #include <set>
 
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/nccl_rank.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
+#include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/dist/hooks.h"
 #include "libcore/dist/mpi_library.h"
@@ -24,6 +27,13 @@ namespace {
 using core::detail::fail;
 using core::detail::fail_value;
 
+/// Who exchanges the memory of which device.
+struct Backends {
+  std::string text = {};  ///< what was asked for; empty: nothing
+  std::string cpu = {};   ///< "gloo", "mpi", or nothing
+  std::string cuda = {};  ///< "nccl"; "host": by that of the CPU; "any": by NCCL if that can be; or nothing
+};
+
 /// Never destroyed: threads may still be caught in an engine when the process ends.
 struct World {
   std::mutex mutex;
@@ -32,7 +42,8 @@ struct World {
   std::shared_ptr<Watch> watch;
   std::string address;
   std::string interface;
-  bool is_mpi = false;
+  Backends backends;
+  bool is_mpi() const { return backends.cpu == "mpi"; }
   std::int64_t inits = 0;
   std::int64_t groups_made = 0;
 };
@@ -167,7 +178,7 @@ Meeting meet_by_mpi(const InitOptions& options) {
 }
 
 bool meets_by_mpi(const InitOptions& options) {
-  return world().is_mpi || options.init_method.starts_with("mpi://");
+  return world().is_mpi() || options.init_method.starts_with("mpi://");
 }
 
 Meeting meet(const InitOptions& options) {
@@ -186,15 +197,60 @@ Meeting meet(const InitOptions& options) {
   fail("No rendezvous handler for " + (scheme == std::string::npos ? method : method.substr(0, scheme)) + "://");
 }
 
-/// Whether it is MPI's; Gloo is the other one.
-bool is_backend_mpi(const std::string& backend) {
-  std::string name = backend;
-  if (name.starts_with("cpu:")) name = name.substr(4, name.find(',') - 4);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (name.empty() || name == "gloo") return false;
-  if (name == "mpi") return true;
-  if (name == "nccl") fail("Distributed package doesn't have NCCL built in");
-  throw Error(ErrorCode::assertion, "Unknown backend type " + backend);
+Backends of_one_name(const std::string& name) {
+  if (name.empty()) return {.cpu = "gloo", .cuda = "any"};
+  if (name == "gloo" || name == "mpi") return {.text = name, .cpu = name, .cuda = "host"};
+  if (name == "nccl") return {.text = name, .cuda = name};
+  throw Error(ErrorCode::assertion, "Unknown backend type " + name);
+}
+
+/// "cpu:gloo,cuda:nccl", in small letters.
+Backends of_pairs(const std::string& text) {
+  const std::string hint =
+      "The custom backend string argument is invalid: " + text +
+      ". Custom backend string is an experimental feature where the backend string must be in the format: "
+      "\"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl'";
+  Backends found{.text = text};
+  for (const std::string_view pair : split(text, ',')) {
+    const std::size_t colon = pair.find(':');
+    if (colon == std::string_view::npos || pair.find(':', colon + 1) != std::string_view::npos) {
+      fail_value("Invalid device:backend pairing: " + std::string(pair) + ". " + hint);
+    }
+    const std::string device(pair.substr(0, colon));
+    const std::string name(pair.substr(colon + 1));
+    if (device != "cpu" && device != "cuda")
+      fail_value("Invalid device:backend pairing: " + std::string(pair) + ". " + hint);
+    std::string& place = device == "cpu" ? found.cpu : found.cuda;
+    if (!place.empty()) fail_value("Duplicate device type " + device + " in backend string: " + name + ". " + hint);
+    if (name != "gloo" && name != "mpi" && name != "nccl")
+      throw Error(ErrorCode::assertion, "Unknown backend type " + name);
+    place = name;
+  }
+  if (found.cpu == "nccl") fail("No backend type associated with device type cpu");
+  if (found.cuda == "nccl" || found.cuda.empty()) return found;
+  // The memory of GPUs goes through that of the host.
+  if (!found.cpu.empty() && found.cpu != found.cuda) {
+    fail_value("the backend of cuda is " + found.cuda + " and that of cpu " + found.cpu +
+               ", where tensors on a GPU go through host memory, by one backend for both");
+  }
+  found.cpu = found.cuda;
+  found.cuda = "host";
+  return found;
+}
+
+Backends chosen_backends(const std::string& text) {
+  std::string small = text;
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  const Backends found = small.find(':') == std::string::npos ? of_one_name(small) : of_pairs(small);
+  if (found.cuda != "nccl") return found;
+  if (const std::string why = nccl::why_no_ranks(); !why.empty()) fail(why);
+  return found;
+}
+
+/// Whether NCCL is the choice where nobody chose: with a GPU for each process of the machine.
+bool has_gpus_for_all() {
+  if (!cuda::is_available() || !nccl::why_no_ranks().empty()) return false;
+  return launch_facts().local_world_size.value_or(1) <= cuda::device_count();
 }
 
 /// Where this process listens: at the address from which rank 0's machine is reached.
@@ -210,6 +266,12 @@ void find_place(World& all, const Meeting& meeting) {
   }
 }
 
+/// Among the processes of this machine.
+std::int64_t local_rank() {
+  const LaunchFacts facts = launch_facts();
+  return facts.local_rank.value_or(facts.rank.value_or(0));
+}
+
 Group make_group(const std::string& name, const std::vector<int>& ranks, int rank, const std::shared_ptr<Store>& store,
                  Milliseconds timeout) {
   World& all = world();
@@ -218,18 +280,30 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
                             .ranks = ranks,
                             .rank = rank,
                             .engine = nullptr,
+                            .through_host = all.backends.cuda != "nccl" && !all.backends.cuda.empty(),
+                            .backend = all.backends.text,
+                            .local_rank = local_rank(),
                             .store = own,
                             .watch = all.watch,
                             .timeout = timeout};
   if (rank >= 0) {
     const EngineOptions options{.rank = rank,
                                 .size = static_cast<int>(ranks.size()),
-                                .store = std::make_shared<PrefixStore>(all.is_mpi ? "mpi" : "gloo", own),
+                                .store = std::make_shared<PrefixStore>(all.is_mpi() ? "mpi" : "gloo", own),
                                 .address = all.address,
                                 .interface = all.interface,
                                 .timeout = timeout,
                                 .ranks = ranks};
-    parts.engine = all.is_mpi ? make_mpi_engine(options) : make_gloo_engine(options);
+    if (!all.backends.cpu.empty()) {
+      parts.engine = all.is_mpi() ? make_mpi_engine(options) : make_gloo_engine(options);
+    }
+    EngineOptions on_gpus = options;
+    on_gpus.store = std::make_shared<PrefixStore>("cuda", own);
+    if (all.backends.cuda == "nccl" || all.backends.cuda == "any") {
+      parts.make_device_engine = [on_gpus, is_asked_for = all.backends.cuda == "nccl"] {
+        return is_asked_for || has_gpus_for_all() ? make_nccl_engine(on_gpus) : nullptr;
+      };
+    }
   }
   auto group = std::make_shared<ProcessGroup>(std::move(parts));
   if (rank < 0 || !all.watch) return group;
@@ -280,7 +354,7 @@ void write_error_file(const char* path, const std::string& text) {
 void init_process_group(const InitOptions& options) {
   World& all = world();
   if (all.group) fail_value("trying to initialize the default process group twice!");
-  all.is_mpi = is_backend_mpi(options.backend);
+  all.backends = chosen_backends(options.backend);
   const Meeting meeting = meet(options);
   if (meeting.rank >= meeting.size) {
     fail_value("rank is " + std::to_string(meeting.rank) + ", where world_size=" + std::to_string(meeting.size) +
@@ -332,6 +406,9 @@ bool is_initialized() {
 }
 bool is_gloo_available() {
   return has_gloo();
+}
+bool is_nccl_available() {
+  return nccl::why_no_ranks().empty();
 }
 bool is_mpi_available() {
   try {

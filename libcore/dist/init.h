@@ -16,7 +16,7 @@
 namespace core::distributed {
 
 struct InitOptions {
-  std::string backend = {};                         ///< "gloo" (the default), "cpu:gloo", "mpi"
+  std::string backend = {};                         ///< "gloo", "nccl", "mpi", "cpu:gloo,cuda:nccl"; what there is
   std::string init_method = "env://";               ///< or "tcp://host:port", "file:///path", "mpi://"
   Milliseconds timeout = std::chrono::minutes(30);  ///< of finding each other, and of every collective
   std::optional<std::int64_t> world_size = {};      ///< what the launcher says
@@ -24,15 +24,19 @@ struct InitOptions {
   std::shared_ptr<Store> store = {};  ///< in the place of init_method; needs rank and world_size
 };
 
-/// Joins the other processes. The backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://` reads
-/// what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for what is missing, for a port in use, a rank
-/// 0 that does not answer, processes that do not come, a second call.
+/// Joins the other processes. Without a backend, tensors on the CPU go by gloo, those on a GPU by nccl where NCCL and a
+/// GPU for each process of the machine are here, else through host memory by gloo. Each process uses a GPU of its own
+/// with nccl: cuda:LOCAL_RANK. The backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://`
+/// reads what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for what is missing, for a port in use,
+/// a rank 0 that does not answer, processes that do not come, a second call.
 void init_process_group(const InitOptions& options = {});
 /// Leaves; other ranks that wait for this one are told so. Error(assertion) without a group.
 void destroy_process_group();
 bool is_initialized();
 /// Whether this build has an engine: "gloo".
 bool is_gloo_available();
+/// Whether the backend "nccl" can be used here: with a GPU and libnccl.so.2. Looks for the GPUs.
+bool is_nccl_available();
 /// Whether the plug-in for the backend "mpi" is here, and the MPI that it was built with.
 bool is_mpi_available();
 

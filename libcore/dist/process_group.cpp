@@ -5,10 +5,14 @@
 #include <csignal>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/graph_capture.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/dist/detail/blocked_signal.h"
 
 namespace core::distributed {
@@ -21,11 +25,23 @@ constexpr int kThreads = 2;
 constexpr Milliseconds kGrace(400);
 /// After so long a wait others are told what is waited in.
 constexpr Milliseconds kPatience(2000);
+/// Calls of one lane begin in order; each lane has threads of its own. On GPUs messages to a rank and from a rank have
+/// one each, so that none of them keeps another from beginning.
+constexpr int kHostLane = 0;
+constexpr int kDeviceLane = 1;
+constexpr int kFirstMessageLane = 2;
+
+int lane_of(const Request& request) {
+  if (!request.device) return kHostLane;
+  return request.is_message ? kFirstMessageLane + 2 * request.peer + (request.is_send ? 1 : 0) : kDeviceLane;
+}
 
 }  // namespace
 
 struct ProcessGroup::Job {
   Request request;
+  int lane = kHostLane;
+  std::optional<cuda::Event> after = {};  // in the caller's stream
   std::uint64_t sequence = 0;
   Milliseconds timeout{};
   std::shared_ptr<detail::WorkState> work = std::make_shared<detail::WorkState>();
@@ -45,27 +61,56 @@ struct ProcessGroup::Shared {
   std::vector<std::shared_ptr<Job>> under_way;  // queued or running
   bool stops = false;
   std::string broken_by;  // why the group works no more
+  std::set<int> lanes;    // that have threads
+  std::vector<std::thread> threads;
+  std::once_flag device_engine_asked;
+  std::unique_ptr<Engine> device_engine;
+  std::optional<Device> used;  // the GPU, last
 
-  std::shared_ptr<Job> next() {
+  Engine* engine_for_device() {
+    std::call_once(device_engine_asked, [this] {
+      if (parts.make_device_engine) device_engine = parts.make_device_engine();
+    });
+    return device_engine.get();
+  }
+  Engine& engine_of(const Job& job) { return job.lane == kHostLane ? *parts.engine : *device_engine; }
+  /// The threads of a lane; under the mutex.
+  static void open_lane(const std::shared_ptr<Shared>& shared, int lane) {
+    if (!shared->lanes.insert(lane).second) return;
+    const detail::BlockedSignal no_pipe(SIGPIPE);  // the threads inherit it
+    for (int i = 0; i < (lane == kHostLane ? kThreads : 1); ++i)
+      shared->threads.emplace_back([shared, lane] { shared->run(lane); });
+  }
+
+  std::shared_ptr<Job> next(int lane) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return stops || !queue.empty(); });
-    if (queue.empty()) return nullptr;
-    std::shared_ptr<Job> job = std::move(queue.front());
-    queue.pop_front();
+    auto first = queue.end();
+    changed.wait(lock, [&] {
+      first = std::find_if(queue.begin(), queue.end(), [&](const auto& job) { return job->lane == lane; });
+      return stops || first != queue.end();
+    });
+    if (first == queue.end()) return nullptr;
+    std::shared_ptr<Job> job = std::move(*first);
+    queue.erase(first);
     job->running_since = Clock::now();
     return job;
   }
-  void run() {
-    while (const std::shared_ptr<Job> job = next()) {
+  static Call call_of(const Job& job) {
+    const Request& request = job.request;
+    return {.tag = request.is_message ? request.message_tag : request.fingerprint.tag(job.sequence),
+            .timeout = job.timeout,
+            .has_ended = [work = job.work] { return work->has_ended(); },
+            .device = request.device.value_or(Device()),
+            .after = job.after,
+            .factor = request.factor};
+  }
+  void run(int lane) {
+    while (const std::shared_ptr<Job> job = next(lane)) {
       std::exception_ptr error;
       try {
-        if (!job->work->has_ended()) {
-          const std::uint32_t tag =
-              job->request.is_message ? job->request.message_tag : job->request.fingerprint.tag(job->sequence);
-          job->request.run(*parts.engine, {tag, job->timeout, [work = job->work] { return work->has_ended(); }});
-        }
+        if (!job->work->has_ended()) job->request.run(engine_of(*job), call_of(*job));
       } catch (const std::exception& engine_error) {
-        if (parts.engine->may_keep_memory()) keep(job);
+        if (engine_of(*job).may_keep_memory()) keep(job);
         error = explained(*job, engine_error.what());
       }
       end(job, error);
@@ -80,7 +125,7 @@ struct ProcessGroup::Shared {
   }
   void end(const std::shared_ptr<Job>& job, const std::exception_ptr& error) {
     if (error) {
-      parts.engine->note_failure();
+      engine_of(*job).note_failure();
       const std::lock_guard lock(mutex);
       if (broken_by.empty()) broken_by = text_of(error);
     }
@@ -196,31 +241,64 @@ void ProcessGroup::Shared::look_after(const std::shared_ptr<Job>& job) {
 }
 
 ProcessGroup::ProcessGroup(Parts parts) : parts_(parts_of(parts)), shared_(std::make_shared<Shared>(std::move(parts))) {
+  if (shared_->parts.engine) host_engine_ = shared_->parts.engine->name();
+  backend_ = parts_.backend.empty() ? host_engine_ : parts_.backend;
   if (!shared_->parts.engine) return;
-  backend_ = shared_->parts.engine->name();
-  const detail::BlockedSignal no_pipe(SIGPIPE);  // the threads inherit it
-  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([shared = shared_] { shared->run(); });
+  const std::lock_guard lock(shared_->mutex);
+  Shared::open_lane(shared_, kHostLane);
+}
+
+bool ProcessGroup::exchanges_on(Device device) const {
+  if (device.is_cpu()) {
+    if (host_engine_.empty()) core::detail::fail("No backend type associated with device type cpu");
+    return false;
+  }
+  if (shared_->engine_for_device() != nullptr) return true;
+  if (!parts_.through_host) core::detail::fail("No backend type associated with device type cuda");
+  return false;
+}
+
+Device ProcessGroup::own_device() const {
+  if (!host_engine_.empty() || parts_.rank < 0) return DeviceType::cpu;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->used) return *shared_->used;
+  }
+  const int chosen = cuda::current_device();
+  return {DeviceType::cuda, chosen != 0 ? chosen : static_cast<int>(parts_.local_rank % cuda::device_count())};
 }
 
 ProcessGroup::Parts ProcessGroup::parts_of(const Parts& all) {
-  return {all.name, all.ranks, all.rank, nullptr, all.store, all.watch, all.timeout};
+  return {.name = all.name,
+          .ranks = all.ranks,
+          .rank = all.rank,
+          .engine = nullptr,
+          .through_host = all.through_host,
+          .backend = all.backend,
+          .local_rank = all.local_rank,
+          .store = all.store,
+          .watch = all.watch,
+          .timeout = all.timeout};
 }
 
 ProcessGroup::~ProcessGroup() {
   bool is_broken = false;
   std::vector<std::shared_ptr<Job>> left;
+  std::vector<std::thread> threads;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stops = true;
+    threads = std::move(shared_->threads);
     is_broken = !shared_->broken_by.empty();
     if (is_broken) left = shared_->under_way;
     shared_->changed.notify_all();
   }
   // What nobody will come to any more would be waited for until its time-out.
   for (const std::shared_ptr<Job>& job : left) shared_->end(job, shared_->by_destruction(*job));
-  for (std::thread& thread : threads_) {
+  const Engine* host = shared_->parts.engine.get();
+  for (std::thread& thread : threads) {
     // A thread that waits in the engine for a rank that will not come keeps what it needs.
-    if (is_broken && !shared_->parts.engine->may_keep_memory()) {
+    if (is_broken && host != nullptr && !host->may_keep_memory()) {
       thread.detach();
     } else {
       thread.join();
@@ -238,15 +316,24 @@ Work ProcessGroup::start(Request request) {
   job->timeout = request.timeout.value_or(parts_.timeout);
   if (request.finish) job->work->set_finish(std::move(request.finish));
   job->request = std::move(request);
+  job->lane = lane_of(job->request);
+  if (const std::optional<Device>& device = job->request.device) {
+    if (GraphCapture::any()) {
+      core::detail::fail(job->request.what + " over NCCL while a CUDA graph is captured: a graph cannot keep it");
+    }
+    job->after.emplace().record(cuda::current_stream(*device));
+  }
   const std::lock_guard lock(shared_->mutex);
   if (!job->request.is_message) job->sequence = sequence_++;
   if (!shared_->broken_by.empty()) {
     throw Error(ErrorCode::runtime,
                 shared_->title(*job) + ": the group works no more since an error: " + shared_->broken_by);
   }
+  if (job->request.device) shared_->used = job->request.device;
+  Shared::open_lane(shared_, job->lane);
   shared_->queue.push_back(job);
   shared_->under_way.push_back(job);
-  shared_->changed.notify_one();
+  shared_->changed.notify_all();  // each thread waits for its own lane
   return Work(job->work);
 }
 

@@ -31,6 +31,11 @@ struct Request {
   std::optional<Milliseconds> timeout = {};  ///< the group's
   bool is_message = false;                   ///< between two ranks alone: has no number among the group's collectives
   std::uint32_t message_tag = 0;
+  // For the engine of GPUs.
+  std::optional<Device> device = {};  ///< whose memory is exchanged
+  int peer = 0;                       ///< of a message
+  bool is_send = false;
+  double factor = 1;  ///< of ReduceOp::premul_sum
 };
 
 class ProcessGroup {
@@ -39,7 +44,12 @@ class ProcessGroup {
     std::string name;
     std::vector<int> ranks;  ///< of the default group; this process is ranks[rank]
     int rank = 0;
-    std::unique_ptr<Engine> engine;
+    std::unique_ptr<Engine> engine;  ///< for the memory of the host; null: it takes no part, or only GPUs do
+    /// That for GPUs, asked for once, when their memory is first to be exchanged; may give null: through the host.
+    std::function<std::unique_ptr<Engine>()> make_device_engine = {};
+    bool through_host = true;     ///< where there is no engine for GPUs, their memory goes by that of the host
+    std::string backend = {};     ///< its name; the engine's
+    std::int64_t local_rank = 0;  ///< among the processes of this machine
     std::shared_ptr<Store> store;
     std::shared_ptr<Watch> watch;  ///< null for a process alone
     Milliseconds timeout{};
@@ -56,6 +66,16 @@ class ProcessGroup {
   const std::vector<int>& ranks() const { return parts_.ranks; }
   const std::string& name() const { return parts_.name; }
   std::string backend() const { return backend_; }
+  /// Of the engine for host memory: "gloo", "mpi"; empty: there is none.
+  const std::string& host_engine() const { return host_engine_; }
+  /// Whether tensors on the CPU can be exchanged.
+  bool takes_host_memory() const { return !host_engine_.empty(); }
+  /// Whether those of this device are, without the host. Error(runtime) "No backend type associated with device type
+  /// cuda" where they cannot be at all.
+  bool exchanges_on(Device device) const;
+  /// Where what the group says for itself lies: on the CPU, else on the GPU that was used last, else on the current one
+  /// or, when nobody chose one, cuda:LOCAL_RANK.
+  Device own_device() const;
   Milliseconds timeout() const { return parts_.timeout; }
   Store& store() const { return *parts_.store; }
   /// This group's rank of a rank of the default group; -1 for one that has no part.
@@ -72,9 +92,9 @@ class ProcessGroup {
 
   Parts parts_;
   std::string backend_;
+  std::string host_engine_;
   std::uint64_t sequence_ = 0;  // of the next collective
   std::shared_ptr<Shared> shared_;
-  std::vector<std::thread> threads_;
 };
 
 using Group = std::shared_ptr<ProcessGroup>;

@@ -123,11 +123,12 @@ ReduceFunction function_of(ReduceOp op) {
 }  // namespace
 
 std::string_view name(ReduceOp op) {
-  constexpr std::string_view kNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
+  constexpr std::string_view kNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
   return kNames[static_cast<int>(op)];
 }
 
 ReduceFunction reduce_function(DType dtype, ReduceOp op) {
+  if (op == ReduceOp::premul_sum) core::detail::fail("Cannot use ReduceOp.PREMUL_SUM with Gloo");
   switch (dtype) {
     case DType::f32:
       return function_of<float>(op);

@@ -9,7 +9,8 @@
 
 namespace core::distributed {
 
-enum class ReduceOp { sum, avg, product, min, max, band, bor, bxor };
+/// premul_sum is NCCL's alone: the sum of each rank's values times a factor (ReduceOptions).
+enum class ReduceOp { sum, avg, product, min, max, band, bor, bxor, premul_sum };
 
 /// PyTorch's name: "SUM", "BAND".
 std::string_view name(ReduceOp op);
@@ -18,7 +19,8 @@ std::string_view name(ReduceOp op);
 /// does.
 using ReduceFunction = void (*)(void* out, const void* a, const void* b, std::size_t count);
 
-/// `avg` is a sum here. Errors: "Cannot use ReduceOp.BAND with non-integral dtype", "Invalid scalar type".
+/// `avg` is a sum here. Errors: "Cannot use ReduceOp.BAND with non-integral dtype", "Invalid scalar type", "Cannot use
+/// ReduceOp.PREMUL_SUM with Gloo".
 ReduceFunction reduce_function(DType dtype, ReduceOp op);
 
 }  // namespace core::distributed

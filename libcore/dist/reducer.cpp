@@ -410,7 +410,8 @@ void Reducer::start_used_map() {
   auto* used = used_.mutable_data<std::int32_t>();
   for (std::size_t i = 0; i < used_here_.size(); ++i) used[i] = used_here_[i] ? 1 : 0;
   if (options_.group->size() == 1) return;
-  used_work_ = all_reduce(used_, {.group = options_.group, .async_op = true, .label = "used parameters"});
+  used_sent_ = used_.to(options_.group->own_device());
+  used_work_ = all_reduce(used_sent_, {.group = options_.group, .async_op = true, .label = "used parameters"});
 }
 
 /// Of a rank that has no batch.
@@ -427,13 +428,19 @@ void Reducer::finish() {
     take_from_hook(bucket);
     finish_bucket(bucket);
   }
-  if (!std::exchange(used_is_summed_, true)) used_work_.wait();
+  take_used_map();
+}
+
+void Reducer::take_used_map() {
+  if (std::exchange(used_is_summed_, true)) return;
+  used_work_.wait();
+  if (used_sent_.defined() && !used_sent_.is_same(used_)) used_.copy_(used_sent_);
 }
 
 bool Reducer::is_unused_everywhere(std::size_t index) {
   if (!finds_unused() && !options_.static_graph) return false;
   if (used_here_[index]) return false;
-  if (!std::exchange(used_is_summed_, true)) used_work_.wait();
+  take_used_map();
   return used_.data<std::int32_t>()[index] == 0;
 }
 

@@ -99,6 +99,7 @@ class Reducer {
   void take_from_hook(Bucket& bucket) const;
   void start_used_map();
   void start_map_of_none();
+  void take_used_map();
   void finish();
   void finish_bucket(Bucket& bucket);
   bool is_unused_everywhere(std::size_t index);
@@ -131,6 +132,7 @@ class Reducer {
   // Which parameters this rank used, and how many ranks did, once that is summed.
   std::vector<bool> used_here_;
   Tensor used_;
+  Tensor used_sent_;  // the same where the group exchanges what it says for itself
   Work used_work_;
   bool used_is_summed_ = true;
 

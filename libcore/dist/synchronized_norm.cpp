@@ -55,8 +55,10 @@ Statistics gathered(const Tensor& x) {
     own.narrow(0, channels, channels).copy_(sum_of_channels(centred * centred) / own_count);
     own.narrow(0, 2 * channels, 1).fill_(static_cast<double>(own_count));
   }
-  const Tensor all = zeros({get_world_size(), own.numel()}, {.dtype = DType::f64});
-  all_gather_into_tensor(all, own, {.label = "statistics of SyncBatchNorm"});
+  const Device place = default_group()->own_device();
+  const Tensor sent = zeros({get_world_size(), own.numel()}, {.dtype = DType::f64, .device = place});
+  all_gather_into_tensor(sent, own.to(place), {.label = "statistics of SyncBatchNorm"});
+  const Tensor all = sent.cpu();
   const Tensor counts = all.narrow(1, 2 * channels, 1);
   Statistics result;
   result.count = sum(counts).item<double>();

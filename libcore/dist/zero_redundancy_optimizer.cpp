@@ -218,17 +218,20 @@ void ZeroRedundancyOptimizer::consolidate_state_dict(int to) {
     const bool is_sender = rank == group_->rank();
     std::string packed = is_sender ? packed_state() : "";
     if (rank != to) {
-      Tensor size = full({1}, static_cast<std::int64_t>(packed.size()), {.dtype = DType::i64});
+      const Device place = group_->own_device();
+      Tensor size = full({1}, static_cast<std::int64_t>(packed.size()), {.dtype = DType::i64, .device = place});
       if (is_sender) send(size, group_->ranks()[static_cast<std::size_t>(to)], {.group = group_});
       if (group_->rank() == to) recv(size, group_->ranks()[static_cast<std::size_t>(rank)], {.group = group_});
       const Tensor bytes = empty({size.item<std::int64_t>()}, {.dtype = DType::u8});
       if (is_sender) {
         std::memcpy(bytes.mutable_raw_data(), packed.data(), packed.size());
-        send(bytes, group_->ranks()[static_cast<std::size_t>(to)], {.group = group_});
+        send(bytes.to(place), group_->ranks()[static_cast<std::size_t>(to)], {.group = group_});
       }
       if (group_->rank() == to) {
-        recv(bytes, group_->ranks()[static_cast<std::size_t>(rank)], {.group = group_});
-        packed.assign(static_cast<const char*>(bytes.raw_data()), static_cast<std::size_t>(bytes.numel()));
+        const Tensor there = bytes.to(place);
+        recv(there, group_->ranks()[static_cast<std::size_t>(rank)], {.group = group_});
+        const Tensor here = there.cpu();
+        packed.assign(static_cast<const char*>(here.raw_data()), static_cast<std::size_t>(here.numel()));
       }
     }
     if (group_->rank() == to) take_state_of(rank, packed);

@@ -11,8 +11,9 @@ namespace {
 constexpr int kBytes = 1;  // ncclUint8
 constexpr int kSum = 0;    // ncclSum
 
-/// ncclDataType_t; -1 where there is none.
-int nccl_type_of(DType dtype) {
+}  // namespace
+
+int Nccl::type_of(DType dtype) {
   switch (dtype) {
     case DType::i8:
       return 0;
@@ -39,8 +40,6 @@ int nccl_type_of(DType dtype) {
   }
 }
 
-}  // namespace
-
 Nccl::~Nccl() {
   for (const auto& [gpus, communicators] : communicators_) {
     for (void* communicator : communicators) api_.destroy(communicator);
@@ -51,10 +50,6 @@ int Nccl::version() const {
   int version = 0;
   check(api_.version(&version));
   return version;
-}
-
-bool Nccl::can_sum(DType dtype) {
-  return nccl_type_of(dtype) >= 0;
 }
 
 void Nccl::check(int error) const {
@@ -104,15 +99,28 @@ void Nccl::broadcast(std::span<const Rank> ranks, std::size_t bytes) {
 
 void Nccl::reduce(std::span<const Rank> ranks, std::size_t root, std::size_t count, DType dtype) {
   run(ranks, [&](const Rank& rank, void* communicator) {
-    return api_.reduce(rank.in, rank.out, count, nccl_type_of(dtype), kSum, static_cast<int>(root), communicator,
+    return api_.reduce(rank.in, rank.out, count, type_of(dtype), kSum, static_cast<int>(root), communicator,
                        rank.stream);
   });
 }
 
 namespace {
 
+void load_ranks(const SharedLibrary& library, NcclApi& api) {
+  const bool is_whole =
+      library.find("ncclGetUniqueId", api.unique_id) && library.find("ncclCommGetAsyncError", api.async_error) &&
+      library.find("ncclCommFinalize", api.finalize) && library.find("ncclCommAbort", api.abort) &&
+      library.find("ncclGetLastError", api.last_error) && library.find("ncclAllReduce", api.all_reduce) &&
+      library.find("ncclAllGather", api.all_gather) && library.find("ncclReduceScatter", api.reduce_scatter) &&
+      library.find("ncclSend", api.send) && library.find("ncclRecv", api.receive) &&
+      library.find("ncclRedOpCreatePreMulSum", api.make_premul) && library.find("ncclRedOpDestroy", api.destroy_op) &&
+      library.find("ncclCommInitRankConfig", api.init_rank);
+  if (!is_whole) api.init_rank = nullptr;
+}
+
 bool load(NcclApi& api) {
   const SharedLibrary* library = SharedLibrary::open({"libnccl.so.2"});
+  if (library != nullptr) load_ranks(*library, api);
   return library != nullptr && library->find("ncclGetVersion", api.version) &&
          library->find("ncclCommInitAll", api.init_all) && library->find("ncclCommDestroy", api.destroy) &&
          library->find("ncclGroupStart", api.group_start) && library->find("ncclGroupEnd", api.group_end) &&

@@ -1,8 +1,9 @@
 #pragma once
 // Collective copies and sums between GPUs by NCCL, which is loaded when it is first asked for: neither its header nor
-// its library is needed to build, and a machine without it copies from GPU to GPU instead. Communicators are made once
-// for each list of GPUs and kept. Thread safety: all functions; collectives of several threads take turns.
-// Use: if (Nccl* nccl = api.collectives(); nccl != nullptr && nccl->connect(gpus)) nccl->broadcast(ranks, bytes);
+// its library is needed to build, and a machine without it copies from GPU to GPU instead. Communicators of the GPUs of
+// this process are made once for each list of GPUs and kept; those between processes are nccl_rank.h's. Thread safety:
+// all functions; collectives of several threads take turns. Use: if (Nccl* nccl = api.collectives(); nccl != nullptr &&
+// nccl->connect(gpus)) nccl->broadcast(ranks, bytes);
 
 #include <cstddef>
 #include <map>
@@ -16,6 +17,21 @@
 
 namespace core::gpu {
 
+/// ncclUniqueId: by which the processes of a communicator find each other.
+struct NcclId {
+  char bytes[128];
+};
+
+/// The part of ncclConfig_t that every version since 2.14 takes.
+struct NcclConfig {
+  std::size_t size = sizeof(NcclConfig);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;  ///< calls return at once, and async_error() says when they are done
+};
+
+inline constexpr int kNcclInProgress = 7;  ///< ncclInProgress
+
 /// The calls of NCCL; numbers of ncclResult_t, 0 is success. `type` is ncclDataType_t, `op` ncclRedOp_t.
 struct NcclApi {
   int (*version)(int* version);
@@ -28,6 +44,25 @@ struct NcclApi {
   int (*reduce)(const void* send, void* receive, std::size_t count, int type, int op, int root, void* communicator,
                 void* stream);
   const char* (*error_text)(int error);
+
+  // Between processes. Null where NCCL is older than 2.14.
+
+  int (*unique_id)(NcclId* id);
+  int (*init_rank)(void** communicator, int size, NcclId id, int rank, NcclConfig* config);
+  int (*async_error)(void* communicator, int* error);
+  int (*finalize)(void* communicator);
+  int (*abort)(void* communicator);
+  const char* (*last_error)(void* communicator);
+  int (*all_reduce)(const void* send, void* receive, std::size_t count, int type, int op, void* communicator,
+                    void* stream);
+  int (*all_gather)(const void* send, void* receive, std::size_t count, int type, void* communicator, void* stream);
+  int (*reduce_scatter)(const void* send, void* receive, std::size_t count, int type, int op, void* communicator,
+                        void* stream);
+  int (*send)(const void* data, std::size_t count, int type, int peer, void* communicator, void* stream);
+  int (*receive)(void* data, std::size_t count, int type, int peer, void* communicator, void* stream);
+  /// An op that multiplies by the number at `factor`, of `type`, in host memory (residence 1), and adds.
+  int (*make_premul)(int* op, void* factor, int type, int residence, void* communicator);
+  int (*destroy_op)(int op, void* communicator);
 };
 
 class Nccl {
@@ -37,10 +72,15 @@ class Nccl {
   Nccl& operator=(const Nccl&) = delete;
   ~Nccl();
 
+  const NcclApi& api() const { return api_; }
   /// 22809 is 2.28.9.
   int version() const;
+  /// Whether this version has what processes need.
+  bool has_ranks() const { return api_.init_rank != nullptr; }
   /// Whether NCCL can sum this type.
-  static bool can_sum(DType dtype);
+  static bool can_sum(DType dtype) { return type_of(dtype) >= 0; }
+  /// ncclDataType_t; -1 where there is none.
+  static int type_of(DType dtype);
   /// Makes the communicators of these GPUs, all different; false, after a warning, when NCCL cannot. Asked once a list.
   bool connect(std::span<const int> gpus);
 

@@ -1,7 +1,9 @@
 #include "tests/libcore/backend/cuda_fake.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "tests/libcore/backend/cuda_fake_calls.h"
@@ -88,6 +90,10 @@ void FakeDriver::show(const char* call) {
   if (look) look();
 }
 
+int FakeDriver::current_gpu() {
+  return current_device;
+}
+
 int FakeDriver::calls(const std::string& name) const {
   std::lock_guard lock(mutex_);
   const auto found = calls_.find(name);
@@ -120,21 +126,39 @@ int FakeDriver::push(StreamHandle handle, Work work) {
   if (stream == nullptr) return kInvalidHandle;
   if (stream->capture != nullptr) return keep(*stream, std::move(work));
   stream->queue.push_back(std::move(work));
-  if (options_.runs_at_once) run(*stream);
+  if (options_.runs_at_once) advance(*stream);
   return kSuccess;
 }
 
-void FakeDriver::run(Stream& stream, std::size_t most) {
-  for (; !stream.queue.empty() && most > 0; --most) {
-    Work work = std::move(stream.queue.front());
-    stream.queue.pop_front();
-    if (work.waits_for && !work.waits_for->is_done) run(*work.waits_for->stream);
-    const int outer = std::exchange(running_on_, stream.device);
-    if (work.run) work.run();
-    running_on_ = outer;
-    if (work.reached) work.reached->is_done = true;
+bool FakeDriver::step(Stream& stream) {
+  const Work& next = stream.queue.front();
+  if (next.waits_for && !reach(*next.waits_for)) return false;
+  if (next.is_over && !next.is_over()) return false;
+  Work work = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  const int outer = std::exchange(running_on_, stream.device);
+  if (work.run) work.run();
+  running_on_ = outer;
+  if (work.reached) work.reached->is_done = true;
+  return true;
+}
+
+bool FakeDriver::reach(const Marker& marker) {
+  while (!marker.is_done) {
+    if (!step(*marker.stream)) return false;
   }
+  return true;
+}
+
+bool FakeDriver::advance(Stream& stream, std::size_t most) {
+  bool goes_on = true;
+  for (; goes_on && !stream.queue.empty() && most > 0; --most) goes_on = step(stream);
   dead_ = dead_ != 0 ? dead_ : broken_;
+  return goes_on;
+}
+
+void FakeDriver::run(Stream& stream) {
+  while (!advance(stream)) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 void FakeDriver::run_device(int device) {
@@ -149,9 +173,16 @@ void FakeDriver::launch(StreamHandle stream, std::function<void()> work) {
   if (push(stream, {.run = std::move(work), .reached = {}, .waits_for = {}}) != kSuccess) std::abort();
 }
 
+void FakeDriver::launch_until(StreamHandle handle, std::function<bool()> is_over) {
+  std::lock_guard lock(mutex_);
+  Stream& stream = *streams_.at(handle);
+  stream.queue.push_back({.run = {}, .reached = {}, .waits_for = {}, .is_over = std::move(is_over)});
+  if (options_.runs_at_once) advance(stream);
+}
+
 void FakeDriver::run_first(StreamHandle stream, std::size_t count) {
   std::lock_guard lock(mutex_);
-  run(*stream_of(stream), count);
+  advance(*stream_of(stream), count);
 }
 
 void FakeCalls::add_device_calls(CudaApi& api) {
@@ -351,7 +382,9 @@ void FakeCalls::add_event_calls(CudaApi& api) {
     return unsafe_call("event_query", [&](FakeDriver& d) {
       const FakeDriver::Event& event = *d.events_.at(handle);
       if (int error = d.check_event(event); error != kSuccess) return error;
-      const auto& marker = event.marker;
+      const auto marker = event.marker;
+      const bool goes_on = d.options_.runs_at_once || d.options_.runs_when_asked;
+      if (goes_on && marker != nullptr) d.reach(*marker);
       return marker == nullptr || marker->is_done ? kSuccess : kNotReady;
     });
   };

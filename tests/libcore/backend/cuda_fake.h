@@ -29,7 +29,8 @@ struct FakeOptions {
   int count_error = 0;                            ///< what asking for the devices gives, and every call after it
   std::uint64_t memory = std::uint64_t{1} << 30;  ///< of each device
   bool peers = true;                              ///< devices reach each other's memory
-  bool runs_at_once = false;                      ///< work is done when it is started
+  bool runs_at_once = false;                      ///< work is done when it is started, unless it waits for others
+  bool runs_when_asked = false;                   ///< asking for an event does the work before it, as far as it goes
   std::set<int> unreadable = {};                  ///< devices whose properties cannot be asked
   int major = 9, minor = 0;                       ///< compute capability
 };
@@ -44,6 +45,9 @@ class FakeDriver {
   const core::gpu::CudaApi& api() const;
   /// A kernel: `work` in the order of a stream of the device that is current on this thread.
   void launch(core::gpu::StreamHandle stream, std::function<void()> work);
+  /// A kernel that waits for others: `is_over` begins it and is asked again until it says so, in the order of a stream
+  /// of any device.
+  void launch_until(core::gpu::StreamHandle stream, std::function<bool()> is_over);
   /// Does the first `count` things that are left of those that a stream of the current device was given: kernels,
   /// copies, recordings, waits.
   void run_first(core::gpu::StreamHandle stream, std::size_t count);
@@ -57,6 +61,8 @@ class FakeDriver {
   /// The next synchronisation reports this error of a kernel, and every call after it.
   void break_device(int error) { broken_ = error; }
 
+  /// The device that is current on this thread.
+  static int current_gpu();
   int calls(const std::string& name) const;
   /// Bytes taken from the device.
   std::uint64_t taken(int device) const;
@@ -95,6 +101,7 @@ class FakeDriver {
     std::function<void()> run;        // or
     std::shared_ptr<Marker> reached;  // a recording, or
     std::shared_ptr<Marker> waits_for;
+    std::function<bool()> is_over = {};  // or
   };
   struct Stream {
     int device = 0;
@@ -113,7 +120,14 @@ class FakeDriver {
   int enter(const char* call);
   Stream* stream_of(core::gpu::StreamHandle handle);
   int push(core::gpu::StreamHandle handle, Work work);
-  void run(Stream& stream, std::size_t most = std::numeric_limits<std::size_t>::max());
+  /// The first thing that a stream has to do; false: it waits for others.
+  bool step(Stream& stream);
+  /// All that is before it.
+  bool reach(const Marker& marker);
+  /// As far as it goes: false where it stops at work that waits for others.
+  bool advance(Stream& stream, std::size_t most = std::numeric_limits<std::size_t>::max());
+  /// Waits for all of it.
+  void run(Stream& stream);
   void run_device(int device);
 
   // The rules of captures. The functions that give an error lose the captures that it is about.

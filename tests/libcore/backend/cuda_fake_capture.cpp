@@ -79,7 +79,7 @@ int FakeDriver::record(Event& event, Stream& stream) {
     event.marker = std::make_shared<Marker>();
     event.marker->stream = &stream;
     stream.queue.push_back({.run = {}, .reached = event.marker, .waits_for = {}});
-    if (options_.runs_at_once) run(stream);
+    if (options_.runs_at_once) advance(stream);
     return kSuccess;
   }
   if (stream.capture->is_lost) return kInvalidated;

@@ -6,6 +6,7 @@
 #include "libcore/dist/init.h"
 #include "tests/libcore/dist/golden_errors.h"
 #include "tests/libcore/dist/golden_parts.h"
+#include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/dist/ranks.h"
 
 namespace {
@@ -94,6 +95,10 @@ void run_section(const Section& section, Json root, test::GoldenRun& run) {
   std::set<std::int64_t> sizes;
   for (Json each : cases) sizes.insert(world_size_of(each));
   for (const std::int64_t size : sizes) {
+    if (!test::has_gpus_for(static_cast<int>(size))) {
+      run.skip(std::string(section.name) + "/w" + std::to_string(size), "fewer GPUs than ranks");
+      continue;
+    }
     const Verdicts verdicts = verdicts_of(test::run_ranks({.role = section.name, .size = static_cast<int>(size)}));
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (world_size_of(cases[i]) != size) continue;
@@ -127,11 +132,13 @@ void run_alone(const char* name, std::string (*differ)(Json json), Json root, te
 
 int main(int argc, char** argv) {
   const std::string role = test::rank_role(argc, argv);
+  const test::RankGpus gpus;
   for (const Section& section : kSections) {
     if (role == section.name) return run_rank(section);
   }
   if (role == "errors") return test::run_error_rank(test::rank_argument(argc, argv, 0));
   std::string missing;
+  if (!test::may_run_on_these_gpus()) return std::cout << "skipped: there is no GPU with NCCL\n", 77;
   if (!test::has_backend(test::default_backend(), &missing)) return std::cerr << missing << '\n', 77;
   return test::golden_main("dist", kFile, [](Json root, test::GoldenRun& run) {
     run_alone("samplers", test::sampler_difference, root, run);

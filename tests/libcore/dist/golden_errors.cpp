@@ -21,6 +21,7 @@
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
+#include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/dist/ranks.h"
 #include "tests/libcore/dist/two_branch.h"
 
@@ -43,6 +44,7 @@ int rank() {
 std::string begin(dist::InitOptions options = {.timeout = seconds(30)}) {
   if (options.backend.empty()) options.backend = default_backend();
   dist::init_process_group(options);
+  if (!rank_device().is_cpu()) core::set_default_device(rank_device());
   return kOk;
 }
 std::string begin_for_two_seconds() {
@@ -310,6 +312,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 std::string plain(std::string text) {
   text = replaced(replaced(text, ":LINE]", "]"), "PORT", "#");
   text = replaced(text, "SECONDS", "2");
+  if (!rank_device().is_cpu()) text = replaced(text, "device=cuda", "device=cpu");
   for (const char* before : {"(127.0.0.1, ", "port: "}) {
     const std::size_t at = text.find(before);
     if (at == std::string::npos) continue;
@@ -387,8 +390,16 @@ int run_error_rank(const std::string& id) {
 void run_error_case(Json json, GoldenRun& run) {
   const std::string id = text(member(json, "id"));
   if (!situation_of(id)) return run.skip("errors/" + id, "no such situation in C++");
-  if (default_backend() == "mpi") {
-    if (of_beginning().contains(id)) return run.skip("errors/" + id, "MPI's processes find each other in its way");
+  if (default_backend() == "mpi" && of_beginning().contains(id)) {
+    return run.skip("errors/" + id, "MPI's processes find each other in its way");
+  }
+  if (default_backend() == "nccl" && id == "ddp_cpu_ids") {
+    return run.skip("errors/" + id, "the module is on a GPU");
+  }
+  if (!has_gpus_for(static_cast<int>(integer(member(json, "world_size"))))) {
+    return run.skip("errors/" + id, "fewer GPUs than ranks");
+  }
+  if (!default_backend().empty()) {
     for (Json rank_wanted : items(member(json, "ranks"))) {
       if (has(rank_wanted, "message") &&
           text(member(rank_wanted, "message")).find("ProcessGroupGloo") != std::string::npos)

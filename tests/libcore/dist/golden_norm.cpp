@@ -2,19 +2,21 @@
 #include "libcore/dist/init.h"
 #include "libcore/module/norm.h"
 #include "tests/libcore/dist/golden_parts.h"
+#include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/module/module_spec.h"
 
 namespace test {
 
 std::string sync_batch_norm_difference(Json json, const GoldenArrays& arrays) {
   const auto rank = static_cast<std::size_t>(core::distributed::get_rank());
-  const auto array = [&](const std::string& name) { return to_tensor(arrays.at(name)); };
+  const auto array = [&](const std::string& name) { return to_tensor(arrays.at(name)).to(rank_device()); };
   core::BatchNormOptions options{.dtype = dtype(member(json, "dtype"))};
   const Json momentum = member(json, "momentum");
   options.momentum = is_null(momentum) ? std::nullopt : std::optional(number(momentum));
   core::SyncBatchNorm norm(integer(member(json, "channels")), options);
   core::StateDict start;
   for (const auto [name, value] : member(json, "start").get_object()) start.set(std::string(name), array(text(value)));
+  norm.to(rank_device());
   norm.load_state_dict(start);
   core::Tensor x = array(texts(member(json, "x"))[rank]);
   x.requires_grad_();

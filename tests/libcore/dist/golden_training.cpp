@@ -20,6 +20,7 @@
 #include "libcore/tensor/random.h"
 #include "tests/libcore/dist/golden_parts.h"
 #include "tests/libcore/dist/golden_zero.h"
+#include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/dist/two_branch.h"
 #include "tests/libcore/module/module_spec.h"
 #include "tests/libcore/optim/optim_spec.h"
@@ -159,6 +160,10 @@ dist::DistributedDataParallelOptions options_of(Json json) {
   return options;
 }
 
+bool model_draws(const core::Module& module) {
+  return module.str().find("Dropout") != std::string::npos;
+}
+
 using Model = dist::DistributedDataParallel<core::Module>;
 
 /// One case, from its seed to what it has to be compared with.
@@ -168,12 +173,16 @@ class Run {
     x_ = array("x").to(dtype_);
     y_ = array("y");
     if (y_.is_floating_point()) y_ = y_.to(dtype_);
+    x_ = x_.to(rank_device());
+    y_ = y_.to(rank_device());
   }
 
   std::string difference() {
     core::manual_seed(seed_ + rank_);
     const std::shared_ptr<core::Module> inner = build(member(json_, "model"));
     if (dtype_ != core::DType::f32) inner->to(dtype_);
+    inner->to(rank_device());
+    if (!rank_device().is_cpu() && model_draws(*inner)) throw std::runtime_error("skip: a GPU draws other numbers");
     Model model(inner, options_of(member(json_, "ddp")));
     two_branch_ = dynamic_cast<TwoBranch*>(inner.get());
     compare_state("init", *inner, "init", 0);
@@ -405,10 +414,11 @@ std::string ddp_buckets_difference(Json json) {
     if (i > 0) chain->push_back(core::ReLU());
     chain->push_back(core::Linear(widths[i], widths[i + 1]));
   }
+  chain->to(rank_device());
   dist::DistributedDataParallel<core::Sequential> model(chain, options_of(member(json, "options")));
   for (int i = 0; i < 3; ++i) {
     model.zero_grad();
-    core::sum(model(core::randn({2, widths[0]}))).backward();
+    core::sum(model(core::randn({2, widths[0]}).to(rank_device()))).backward();
   }
   std::string why = stats_difference(model.stats(), member(json, "first_iteration"), member(json, "rebuilt"),
                                      member(json, "rebuilt_parameters"), member(json, "ready_order"));

@@ -19,6 +19,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/dist/hook_roles.h"
+#include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/dist/ranks.h"
 #include "tests/support/message_of.h"
 #include "tests/support/sha256.h"
@@ -133,6 +134,7 @@ void exchange_messages() {
   dist::recv(got, other);
   sent.wait();
   if (got[2'999'999].item<double>() != other + 1) throw std::runtime_error("message");
+  if (!test::rank_device().is_cpu()) return;  // NCCL has no tags
   const Tensor first = core::full({2}, 1.0);
   const Tensor second = core::full({2}, 2.0);
   if (dist::get_rank() == 0) {
@@ -230,6 +232,7 @@ int run_rank(const std::string& role) {
     dist::init_process_group({.backend = meets_by_mpi ? "gloo" : test::default_backend(),
                               .init_method = meets_by_mpi ? "mpi://" : "env://",
                               .timeout = milliseconds(is_brief ? 1500 : 10'000)});
+    if (!test::rank_device().is_cpu()) core::set_default_device(test::rank_device());
     try {
       if (role == "collectives") all_collectives();
       if (role == "cut") sum_until([] {});  // two_machines.sh
@@ -290,13 +293,15 @@ class Groups : public testing::TestWithParam<const char*> {
     if (!test::has_backend(GetParam(), &missing)) GTEST_SKIP() << missing;
   }
   static bool is_mpi() { return GetParam() == std::string("mpi"); }
+  static bool is_nccl() { return GetParam() == std::string("nccl"); }
   static std::vector<test::Ending> run(test::RanksOptions options) {
     options.backend = GetParam();
+    if (is_nccl()) options.environment.emplace("CKPT_FAKE_GPUS", std::to_string(options.size));
     return test::run_ranks(options);
   }
   void expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1);
 };
-INSTANTIATE_TEST_SUITE_P(Over, Groups, testing::Values("gloo", "mpi"),
+INSTANTIATE_TEST_SUITE_P(Over, Groups, testing::Values("gloo", "mpi", "nccl"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Groups, ComputeTogetherWithAnyNumberOfRanks) {
@@ -308,6 +313,7 @@ TEST_P(Groups, ComputeTogetherWithAnyNumberOfRanks) {
 }
 
 TEST_P(Groups, MayHaveManyRanks) {
+  if (is_nccl()) GTEST_SKIP() << "the simulated NCCL has a thread for every pair";
   for (const test::Ending& ending : run({.role = "collectives", .size = 64})) {
     EXPECT_EQ(ending.status, 0) << ending.report << ending.errors;
   }
@@ -315,6 +321,7 @@ TEST_P(Groups, MayHaveManyRanks) {
 
 TEST_P(Groups, MeetInAFileToo) {
   if (is_mpi()) GTEST_SKIP() << "they meet in MPI";
+  if (is_nccl()) GTEST_SKIP() << "it is the backend gloo that meets there";
   // The environment says nothing of an address then.
   const test::TempDir folder;
   for (const test::Ending& ending : run({.role = "file",
@@ -393,6 +400,7 @@ TEST_P(Groups, FindARankWhoseParametersDiffer) {
 }
 
 TEST_P(Groups, TrainSparseTablesAsDenseOnes) {
+  if (is_nccl()) GTEST_SKIP() << "NCCL sums no sparse tensors";
   for (const test::Ending& ending : run({.role = "sparse", .size = 3})) {
     EXPECT_EQ(told(ending).text, "done") << ending.errors;
   }
@@ -585,6 +593,7 @@ TEST(Launch, NamesAVariableThatIsNoNumber) {
 
 int main(int argc, char** argv) {
   const std::string role = test::rank_role(argc, argv);
+  const test::RankGpus gpus;
   if (role == "file") {
     return dist::run_main([&] {
       dist::init_process_group({.init_method = "file://" + test::rank_argument(argc, argv, 0)});

@@ -48,6 +48,7 @@ std::vector<std::string> environment_of(const RanksOptions& options, int rank, i
   all["MASTER_ADDR"] = "127.0.0.1";
   all["MASTER_PORT"] = std::to_string(port);
   all["CKPT_RANK_REPORT"] = report;
+  if (options.backend != default_backend()) all["CKPT_TEST_BACKEND"] = options.backend;
   for (const auto& [name, value] : options.environment) all[name] = value;
   return lines_of(all);
 }

@@ -10,7 +10,7 @@
 
 namespace test {
 
-/// CKPT_TEST_BACKEND: "" for Gloo, "mpi". The ranks have it too.
+/// CKPT_TEST_BACKEND: "" for Gloo, "mpi", "nccl" (rank_gpus.h). The ranks have it too.
 std::string default_backend();
 /// Whether ranks can be started with this backend here; `why` says what is missing.
 bool has_backend(const std::string& backend, std::string* why = nullptr);

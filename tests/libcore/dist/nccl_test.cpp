@@ -1,0 +1,394 @@
+// The backend nccl, between processes with simulated GPUs and a simulated NCCL (rank_gpus.h): what no other backend
+// has, and how it fails. What all backends do is group_test's. This program starts itself as the ranks.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <functional>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/nccl_rank.h"
+#include "libcore/backend/streams.h"
+#include "libcore/base/error.h"
+#include "libcore/dist/collectives.h"
+#include "libcore/dist/init.h"
+#include "libcore/tensor/factory.h"
+#include "tests/libcore/dist/rank_gpus.h"
+#include "tests/libcore/dist/ranks.h"
+#include "tests/support/message_of.h"
+
+namespace {
+
+namespace dist = core::distributed;
+using core::Device;
+using core::DType;
+using core::Tensor;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test::message_of;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::StartsWith;
+
+// --- Ranks
+
+void begin(const std::string& backend = "nccl", milliseconds timeout = seconds(20)) {
+  dist::init_process_group({.backend = backend, .timeout = timeout});
+}
+Tensor here(const Tensor& tensor) {
+  return tensor.to(test::rank_device());
+}
+std::vector<double> values(const Tensor& tensor) {
+  return tensor.cpu().to_vector<double>();
+}
+std::string text_of(const Tensor& tensor) {
+  std::ostringstream text;
+  for (const double value : values(tensor)) text << (text.tellp() == 0 ? "" : " ") << value;
+  return text.str();
+}
+/// What the call says when it fails.
+void say_error(const std::function<void()>& call) {
+  try {
+    call();
+    test::say("nothing");
+  } catch (const core::Error& error) {
+    test::say(std::string(core::python_name(error.code())) + ": " + error.what());
+  }
+}
+
+void reduce_in_every_way() {
+  begin();
+  const double rank = dist::get_rank();
+  const auto sum = [&](DType dtype, dist::ReduceOp op, double factor = 1) {
+    const Tensor tensor = here(core::full({2}, rank + 2, {.dtype = dtype}));
+    dist::all_reduce(tensor, {.op = op, .factor = factor});
+    test::say(text_of(tensor));
+  };
+  sum(DType::f32, dist::ReduceOp::avg);
+  sum(DType::bf16, dist::ReduceOp::avg);
+  sum(DType::i32, dist::ReduceOp::avg);
+  sum(DType::f16, dist::ReduceOp::product);
+  sum(DType::f64, dist::ReduceOp::premul_sum, 0.5);
+  const Tensor flags = here(core::tensor({rank == 0 ? 1.0 : 0.0, 0.0}).to(DType::boolean));
+  dist::all_reduce(flags);
+  test::say(text_of(flags.to(DType::f32)));
+  const Tensor complex = here(core::full({1}, rank + 1).to(DType::c64));
+  dist::all_reduce(complex);
+  test::say(std::to_string(static_cast<int>(complex.cpu().to(DType::f32).item<double>())));
+}
+
+void refuse() {
+  begin();
+  say_error([] { dist::all_reduce(core::ones({2})); });
+  say_error([] { dist::broadcast(core::ones({2}), 0); });
+  say_error([] { dist::all_reduce(here(core::ones({2}, {.dtype = DType::i32})), {.op = dist::ReduceOp::bor}); });
+  say_error([] { dist::all_reduce(here(core::zeros({2}, {.dtype = DType::boolean})), {.op = dist::ReduceOp::avg}); });
+  say_error([] { dist::broadcast(here(core::ones({2}, {.dtype = DType::i16})), 0); });
+  say_error([] {
+    dist::all_reduce(here(core::ones({2}, {.dtype = DType::i32})), {.op = dist::ReduceOp::premul_sum, .factor = 2});
+  });
+  say_error([] { dist::all_gather({here(core::ones({2}))}, here(core::ones({2}))); });
+}
+
+/// Parts of other sizes from each rank; what is no whole block in memory; nothing at all.
+void gather_uneven() {
+  begin();
+  const int rank = dist::get_rank();
+  std::vector<Tensor> outputs;
+  for (int q = 0; q < dist::get_world_size(); ++q) outputs.push_back(here(core::zeros({q})));
+  dist::all_gather(outputs, here(core::full({rank}, rank + 1.0)));
+  for (const Tensor& output : outputs) test::say(text_of(output));
+  const Tensor turned = here(core::arange(0, 6).to(DType::f32)).view({2, 3}).t();
+  dist::all_reduce(turned);
+  test::say(text_of(turned));
+}
+
+void take_each_its_own_device() {
+  begin("cpu:gloo,cuda:nccl");
+  test::say(dist::get_backend());
+  const Tensor on_cpu = core::ones({1});
+  const Tensor on_gpu = here(core::ones({1}));
+  const dist::Work first = dist::all_reduce(on_cpu, {.async_op = true});
+  dist::all_reduce(on_gpu);
+  first.wait();
+  test::say(text_of(on_cpu) + " " + text_of(on_gpu) + " " + on_gpu.device().str());
+  test::say(dist::broadcast_object("word", 0));
+  test::say(dist::default_group()->own_device().str());
+}
+
+/// Without a backend: NCCL for GPUs, where each rank has one.
+void choose() {
+  begin("");
+  const Tensor on_cpu = core::ones({1});
+  const Tensor on_gpu = here(core::ones({1}));
+  dist::all_reduce(on_cpu);
+  dist::all_reduce(on_gpu);
+  test::say(text_of(on_cpu) + " " + text_of(on_gpu));
+  test::say(dist::default_group()->exchanges_on(on_gpu.device()) ? "nccl" : "gloo");
+}
+
+/// Work of the caller's stream that has not been done yet comes before; what follows comes after.
+void come_in_order() {
+  begin();
+  const core::cuda::Stream side(test::rank_device());
+  const core::cuda::StreamGuard guard(side);
+  for (int step = 0; step < 3; ++step) {
+    const Tensor tensor = core::empty({5}, {.device = test::rank_device()});
+    const Tensor given = core::full({5}, step + dist::get_rank() + 1.0);
+    tensor.copy_(given);
+    const Tensor kept = core::empty({5}, {.device = test::rank_device()});
+    kept.copy_(tensor);
+    const dist::Work work = dist::all_reduce(kept, {.async_op = true});
+    work.wait();
+    test::say(text_of(kept));
+  }
+}
+
+/// Many at once, and both ways.
+void send_before_receiving() {
+  begin();
+  const int rank = dist::get_rank();
+  const int size = dist::get_world_size();
+  std::vector<dist::Work> works;
+  std::vector<Tensor> got;
+  for (int q = 0; q < size; ++q) {
+    for (int n = 0; q != rank && n < 3; ++n) works.push_back(dist::isend(here(core::full({2}, 10.0 * rank + n)), q));
+  }
+  for (int q = 0; q < size; ++q) {
+    for (int n = 0; q != rank && n < 3; ++n) {
+      got.push_back(here(core::zeros({2})));
+      works.push_back(dist::irecv(got.back(), q));
+    }
+  }
+  for (const dist::Work& work : works) work.wait();
+  std::string all;
+  for (const Tensor& tensor : got) all += std::to_string(static_cast<int>(values(tensor)[1])) + " ";
+  test::say(all);
+}
+
+void use_and_leave() {
+  begin();
+  test::say("alive " + std::to_string(test::nccl_communicators_alive()));
+  dist::all_reduce(here(core::ones({1})));
+  const dist::Group pair = dist::new_group({0, 1});
+  test::say("alive " + std::to_string(test::nccl_communicators_alive()));
+  dist::all_reduce(here(core::ones({1})), {.group = pair});
+  test::say("alive " + std::to_string(test::nccl_communicators_alive()));
+  dist::barrier();
+  dist::destroy_process_group();
+}
+
+/// One rank does not come; afterwards the group is of no use, and its communicator aborted.
+void time_out() {
+  begin("nccl", milliseconds(1500));
+  dist::all_reduce(here(core::ones({1})));
+  if (dist::get_rank() == 1) return std::this_thread::sleep_for(seconds(4));
+  say_error([] { dist::all_reduce(here(core::ones({1}))); });
+  say_error([] { dist::all_reduce(here(core::ones({1}))); });
+  test::say("aborted " + std::to_string(test::nccl_communicators_aborted()));
+}
+
+/// A rank that is gone is said by NCCL itself, before its number is known.
+void see_an_end() {
+  test::let_nccl_see_ends();
+  begin();
+  dist::all_reduce(here(core::ones({1})));
+  if (dist::get_rank() == 1) ::raise(SIGKILL);
+  say_error([] { dist::all_reduce(here(core::ones({1}))); });
+  test::say("aborted " + std::to_string(test::nccl_communicators_aborted()));
+}
+
+void fit_in_no_message() {
+  begin("nccl", milliseconds(1500));
+  if (dist::get_rank() == 0) {
+    say_error([] { dist::send(here(core::ones({2})), 1); });
+  } else {
+    say_error([] { dist::recv(here(core::ones({3})), 0); });
+  }
+}
+
+const std::map<std::string, void (*)()>& roles() {
+  static const std::map<std::string, void (*)()> all{
+      {"begin", [] { begin(); }},
+      {"reduce", reduce_in_every_way},
+      {"refuse", refuse},
+      {"uneven", gather_uneven},
+      {"both", take_each_its_own_device},
+      {"choose", choose},
+      {"order", come_in_order},
+      {"messages", send_before_receiving},
+      {"leave", use_and_leave},
+      {"time_out", time_out},
+      {"end", see_an_end},
+      {"unfit", fit_in_no_message},
+      {"join", [] { begin(), dist::all_reduce(here(core::ones({1}))); }},
+      {"pairs",
+       [] {
+         say_error([] { begin("cpu:gloo,cuda"); });
+         say_error([] { begin("cpu:gloo,cpu:nccl"); });
+       }},
+  };
+  return all;
+}
+
+int run_rank(const std::string& role) {
+  return dist::run_main([&] {
+    roles().at(role)();
+    test::say("done");
+    return 0;
+  });
+}
+
+// --- What they are like
+
+std::vector<test::Ending> run(const std::string& role, int size,
+                              const std::map<std::string, std::string>& environment = {}) {
+  test::RanksOptions options{.role = role, .size = size, .environment = environment, .limit = seconds(60)};
+  options.backend = "nccl";
+  options.environment.emplace("CKPT_FAKE_GPUS", std::to_string(size));
+  return test::run_ranks(options);
+}
+void expect_all(const std::vector<test::Ending>& endings, const std::string& report) {
+  for (const test::Ending& ending : endings) {
+    EXPECT_EQ(ending.report, report + "done\n") << ending.errors;
+    EXPECT_EQ(ending.status, 0) << ending.errors;
+  }
+}
+
+TEST(Nccl, ReducesAsPyTorchDoes) {
+  // Of 2 and 3: means, a mean of whole numbers, a product, half of the sum; or; a complex sum.
+  expect_all(run("reduce", 2), "2.5 2.5\n2.5 2.5\n2 2\n6 6\n2.5 2.5\n1 0\n3\n");
+}
+
+TEST(Nccl, RefusesWhatItDoesNotHaveInPyTorchsWords) {
+  expect_all(run("refuse", 2),
+             "RuntimeError: No backend type associated with device type cpu\n"
+             "RuntimeError: No backend type associated with device type cpu\n"
+             "ValueError: Cannot use ReduceOp.BOR with NCCL\n"
+             "TypeError: Cannot use ReduceOp.AVG with Boolean inputs\n"
+             "TypeError: Input tensor data type is not supported for NCCL process group: Short\n"
+             "ValueError: PreMulSum Data type must be half, float, bfloat16 or double\n"
+             "ValueError: Tensor list input to scatter/gather must match number of collective participants\n");
+}
+
+TEST(Nccl, GathersPartsOfOtherSizes) {
+  expect_all(run("uneven", 3), "\n2\n3 3\n0 9 3 12 6 15\n");
+}
+
+TEST(Nccl, StandsBesideGloo) {
+  const std::vector<test::Ending> endings = run("both", 2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(endings[rank].report, "cpu:gloo,cuda:nccl\n2 2 cuda:" + std::to_string(rank) + "\nword\ncpu\ndone\n")
+        << endings[rank].errors;
+  }
+}
+
+TEST(Nccl, IsChosenWhereEachRankHasAGpu) {
+  expect_all(run("choose", 2), "2 2\nnccl\n");
+  expect_all(run("choose", 2, {{"CKPT_FAKE_GPUS", "1"}, {"LOCAL_WORLD_SIZE", "2"}}), "2 2\ngloo\n");
+  expect_all(run("choose", 2, {{"CKPT_FAKE_NCCL", "none"}}), "2 2\ngloo\n");
+}
+
+TEST(Nccl, ComesAfterWhatTheCallersStreamStillHasToDo) {
+  expect_all(run("order", 2, {{"CKPT_FAKE_STREAMS", "lazy"}}), "3 3 3 3 3\n5 5 5 5 5\n7 7 7 7 7\n");
+}
+
+TEST(Nccl, SendsToManyBeforeItReceives) {
+  const std::vector<test::Ending> endings = run("messages", 3);
+  EXPECT_EQ(endings[0].report, "10 11 12 20 21 22 \ndone\n") << endings[0].errors;
+  EXPECT_EQ(endings[1].report, "0 1 2 20 21 22 \ndone\n") << endings[1].errors;
+  EXPECT_EQ(endings[2].report, "0 1 2 10 11 12 \ndone\n") << endings[2].errors;
+}
+
+TEST(Nccl, MakesCommunicatorsWhenTheyAreNeeded) {
+  expect_all(run("leave", 2), "alive 0\nalive 1\nalive 2\n");
+}
+
+TEST(Nccl, AbortsWhatTakesTooLong) {
+  const test::Ending first = run("time_out", 2)[0];
+  EXPECT_THAT(first.report,
+              MatchesRegex("RuntimeError: rank 0 of 2: all_reduce number 1 \\(float32, 4 B\\): Timed out waiting "
+                           "1500ms: rank 1 \\(.+, process [0-9]+\\) has not called it, or cannot be reached\n"
+                           "RuntimeError: rank 0 of 2: all_reduce number 2 .*: the group works no more since an error: "
+                           ".*\naborted 1\ndone\n"));
+}
+
+TEST(Nccl, NamesTheRankWhoseEndItWasToldOf) {
+  const test::Ending first = run("end", 2)[0];
+  EXPECT_THAT(first.report, MatchesRegex("RuntimeError: rank 0 of 2: all_reduce number 1 \\(float32, 4 B\\): rank 1 "
+                                         "\\(.+, process [0-9]+\\) is gone\naborted 1\ndone\n"));
+}
+
+TEST(Nccl, LetsNoMessageInThatDoesNotFit) {
+  std::string all;
+  for (const test::Ending& ending : run("unfit", 2)) {
+    EXPECT_THAT(ending.report, StartsWith("RuntimeError: rank ")) << ending.errors;
+    all += ending.report;
+  }
+  EXPECT_THAT(all, HasSubstr("Timed out waiting 1500ms\n"));  // the other may be told first that this one has left
+}
+
+TEST(Nccl, SaysWhenTwoRanksHaveOneGpu) {
+  for (const test::Ending& ending : run("join", 2, {{"CKPT_FAKE_GPUS", "1"}})) {
+    EXPECT_EQ(ending.status, 1);
+    EXPECT_THAT(ending.errors,
+                AllOf(HasSubstr("all_reduce number 0 (float32, 4 B): NCCL Error 5: invalid usage"),
+                      MatchesRegex(".*Duplicate GPU detected : rank [01] and rank [01] both on CUDA device 0+.*\n"),
+                      HasSubstr("start no more ranks than there are GPUs, and let each use cuda:LOCAL_RANK")));
+  }
+}
+
+TEST(Nccl, SaysWhatIsMissing) {
+  const auto said = [](const std::map<std::string, std::string>& environment) {
+    return run("begin", 1, environment)[0].errors;
+  };
+  EXPECT_EQ(said({{"CKPT_FAKE_NCCL", "none"}}),
+            "Distributed package doesn't have NCCL built in: libnccl.so.2 cannot be loaded; install the package "
+            "libnccl2\n");
+  EXPECT_EQ(said({{"CKPT_FAKE_NCCL", "old"}}),
+            "Distributed package doesn't have NCCL built in: libnccl.so.2 is version 2.13.4, where 2.14 is the first "
+            "that will do; install a newer package libnccl2\n");
+  const std::string without_gpu = said({{"CKPT_FAKE_GPUS", "0"}});
+  EXPECT_THAT(without_gpu, core::cuda::is_built()
+                               ? HasSubstr("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
+                               : HasSubstr("Distributed package doesn't have NCCL built in"));
+}
+
+TEST(Nccl, SaysWhatIsWrongWithAPairOfDeviceAndBackend) {
+  const std::string said = run("pairs", 1)[0].report;
+  EXPECT_THAT(said,
+              StartsWith("ValueError: Invalid device:backend pairing: cuda. The custom backend string argument is "
+                         "invalid: cpu:gloo,cuda."));
+  EXPECT_THAT(said, HasSubstr("ValueError: Duplicate device type cpu in backend string: nccl."));
+}
+
+// --- Of the machine
+
+/// With as many ranks as there are GPUs, two at most.
+TEST(NcclOnGpus, ReduceGatherAndSend) {
+  if (const std::string why = core::nccl::why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  const int size = std::min(core::cuda::device_count(), 2);
+  const auto run_here = [size](const std::string& role) {
+    test::RanksOptions options{.role = role, .size = size, .limit = seconds(60)};
+    options.backend = "nccl";
+    return test::run_ranks(options);
+  };
+  expect_all(run_here("reduce"),
+             size == 1 ? "2 2\n2 2\n2 2\n2 2\n1 1\n1 0\n1\n" : "2.5 2.5\n2.5 2.5\n2 2\n6 6\n2.5 2.5\n1 0\n3\n");
+  expect_all(run_here("uneven"), size == 1 ? "\n0 3 1 4 2 5\n" : "\n2\n0 6 2 8 4 10\n");
+  expect_all(run_here("order"), size == 1 ? "1 1 1 1 1\n2 2 2 2 2\n3 3 3 3 3\n" : "3 3 3 3 3\n5 5 5 5 5\n7 7 7 7 7\n");
+  EXPECT_EQ(run_here("messages")[0].report, size == 1 ? "\ndone\n" : "10 11 12 \ndone\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string role = test::rank_role(argc, argv);
+  const test::RankGpus gpus;
+  if (!role.empty()) return run_rank(role);
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
