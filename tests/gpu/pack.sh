@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
 build=$(realpath "$1") out=$2
 programs=(test_gpu test_gpu_io test_graphed_step golden_runtime_ops golden_runtime_autograd golden_runtime_modules
-  golden_runtime_optim golden_runtime_training golden_runtime_chunk golden_sequences golden_distributions golden_zoo_models
+  golden_runtime_optim golden_runtime_training golden_runtime_chunk golden_sequences golden_distributions golden_zoo_models golden_dist test_dist_nccl
   runtime_bench ckpt_bench gpu_bench gpu_random_probe)
 cmake --build "$build" --target "${programs[@]}" ckpt_cli ckpt_hdf5 >/dev/null
 

@@ -72,6 +72,9 @@ tests() {
   for set in ops autograd modules optim training; do
     step golden_$set 300 "${on_gpu[@]}" "$W/bin/golden_runtime_$set" &
   done
+  # Between processes: as many as there are GPUs, one at least.
+  step golden_dist_nccl 300 CKPT_TEST_BACKEND=nccl CKPT_GOLDEN_GPU=1 "$W/bin/golden_dist" &
+  step dist_nccl 100 "$W/bin/test_dist_nccl" "--gtest_filter=NcclOnGpus.*" &
   for set in sequences distributions; do step golden_$set 100 "${on_gpu[@]}" "$W/bin/golden_$set" & done
   step golden_chunk_two_logical 300 "${on_gpu[@]}" CORE_LOGICAL_DEVICES=2 "$W/bin/golden_runtime_chunk" &
   step golden_zoo 300 "${on_gpu[@]}" "$W/bin/golden_zoo_models" small &
