@@ -12,6 +12,7 @@
 #include "libcore/backend/nccl_rank.h"
 #include "libcore/backend/streams.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/pinned.h"
 #include "libcore/dist/collectives.h"
 #include "libcore/dist/init.h"
 #include "libcore/tensor/factory.h"
@@ -136,14 +137,11 @@ void come_in_order() {
   const core::cuda::Stream side(test::rank_device());
   const core::cuda::StreamGuard guard(side);
   for (int step = 0; step < 3; ++step) {
-    const Tensor tensor = core::empty({5}, {.device = test::rank_device()});
-    const Tensor given = core::full({5}, step + dist::get_rank() + 1.0);
-    tensor.copy_(given);
-    const Tensor kept = core::empty({5}, {.device = test::rank_device()});
-    kept.copy_(tensor);
-    const dist::Work work = dist::all_reduce(kept, {.async_op = true});
+    const Tensor pinned = core::pin_memory(core::full({5}, step + dist::get_rank() + 1.0));
+    const Tensor tensor = pinned.to({.device = test::rank_device(), .non_blocking = true});
+    const dist::Work work = dist::all_reduce(tensor, {.async_op = true});
     work.wait();
-    test::say(text_of(kept));
+    test::say(text_of(tensor));
   }
 }
 
@@ -210,6 +208,12 @@ void fit_in_no_message() {
   }
 }
 
+/// As many elements in another shape, which NCCL would add up.
+void differ_in_shape() {
+  begin();
+  say_error([] { dist::all_reduce(here(core::ones({2 + dist::get_rank(), 3 - dist::get_rank()}))); });
+}
+
 const std::map<std::string, void (*)()>& roles() {
   static const std::map<std::string, void (*)()> all{
       {"begin", [] { begin(); }},
@@ -224,6 +228,7 @@ const std::map<std::string, void (*)()>& roles() {
       {"time_out", time_out},
       {"end", see_an_end},
       {"unfit", fit_in_no_message},
+      {"shapes", differ_in_shape},
       {"join", [] { begin(), dist::all_reduce(here(core::ones({1}))); }},
       {"pairs",
        [] {
@@ -329,6 +334,15 @@ TEST(Nccl, LetsNoMessageInThatDoesNotFit) {
     all += ending.report;
   }
   EXPECT_THAT(all, HasSubstr("Timed out waiting 1500ms\n"));  // the other may be told first that this one has left
+}
+
+TEST(Nccl, AddsUpNothingThatDiffers) {
+  std::string all;
+  for (const test::Ending& ending : run("shapes", 2)) {
+    EXPECT_THAT(ending.report, StartsWith("RuntimeError: ")) << ending.errors;
+    all += ending.report;
+  }
+  EXPECT_THAT(all, HasSubstr("Collectives differ in the following aspects:   Tensor Tensor shapes: "));
 }
 
 TEST(Nccl, SaysWhenTwoRanksHaveOneGpu) {
