@@ -42,7 +42,7 @@ struct Memory {
 
 struct Batch {
   std::int64_t samples = 0;
-  std::int64_t length = 0;  ///< of texts
+  std::int64_t extent = 0;  ///< length of texts, height and width of images
 };
 
 /// Zeros that are read and never written: the system gives them no memory, however many there are.
@@ -80,7 +80,9 @@ class Subject {
   bool continues_texts() const {
     return family_->answer == zoo::Answer::next_token && dynamic_cast<zoo::EncoderDecoder*>(model_.get()) == nullptr;
   }
-  Batch batch() const { return {options_.batch, length_}; }
+  Batch batch() const { return {options_.batch, is_text() ? length_ : size_}; }
+  /// Whether --size asks for others than the model's own: one that takes them takes smaller ones too.
+  bool takes_other_sizes() const { return !is_text() && size_ != own_size_; }
   core::DType dtype() const { return dtype_; }
   /// "images of 3 x 224 x 224".
   std::string input() const {
@@ -205,6 +207,7 @@ class Subject {
       size_ = steps->crop > 0 ? steps->crop : steps->resize;
       channels_ = steps->channels;
     }
+    own_size_ = size_;
     if (options_.size != 0) size_ = options_.size;
   }
 
@@ -221,8 +224,8 @@ class Subject {
   }
 
   Tensor input_of(const Batch& batch) const {
-    if (is_text()) return core::zeros({batch.samples, batch.length}, {.dtype = core::DType::i64, .device = kDevice});
-    return core::zeros({batch.samples, channels_, size_, size_}, {.dtype = dtype_, .device = kDevice});
+    if (is_text()) return core::zeros({batch.samples, batch.extent}, {.dtype = core::DType::i64, .device = kDevice});
+    return core::zeros({batch.samples, channels_, batch.extent, batch.extent}, {.dtype = dtype_, .device = kDevice});
   }
 
   /// What a program holds until backward is done.
@@ -252,32 +255,34 @@ class Subject {
   core::DType dtype_ = core::DType::f32;
   std::unique_ptr<SharedZeros> zeros_;
   std::shared_ptr<core::Module> model_;
-  std::int64_t size_ = 0, channels_ = 0, length_ = 0;
+  std::int64_t size_ = 0, own_size_ = 0, channels_ = 0, length_ = 0;
 };
 
 /// The polynomial through (at[i], of[i]) at `wanted`.
-double extrapolated(const std::vector<std::int64_t>& at, const std::vector<double>& of, std::int64_t wanted) {
+double extrapolated(const std::vector<double>& at, const std::vector<double>& of, double wanted) {
   double sum = 0;
   for (std::size_t i = 0; i < at.size(); ++i) {
     double weight = 1;
     for (std::size_t j = 0; j < at.size(); ++j) {
-      if (j != i) weight *= static_cast<double>(wanted - at[j]) / static_cast<double>(at[i] - at[j]);
+      if (j != i) weight *= (wanted - at[j]) / (at[i] - at[j]);
     }
     sum += weight * of[i];
   }
   return sum;
 }
 
-/// `of(a)` for each of `at`, carried on to `wanted`.
+/// `of(a)` for each of `tried`, carried on to `wanted` by the `power` of them that it grows with.
 template <class F>
-Memory carried_on(const std::vector<std::int64_t>& at, std::int64_t wanted, F of) {
-  std::vector<double> kept, between;
-  for (std::int64_t a : at) {
+Memory carried_on(const std::vector<std::int64_t>& tried, std::int64_t wanted, int power, F of) {
+  std::vector<double> at, kept, between;
+  for (std::int64_t a : tried) {
     const Memory memory = of(a);
+    at.push_back(std::pow(static_cast<double>(a), power));
     kept.push_back(memory.kept);
     between.push_back(memory.between);
   }
-  return {extrapolated(at, kept, wanted), std::max(0.0, extrapolated(at, between, wanted))};
+  const double last = std::pow(static_cast<double>(wanted), power);
+  return {extrapolated(at, kept, last), std::max(0.0, extrapolated(at, between, last))};
 }
 
 /// What is kept grows with the length as a + b t + c t^2: of texts that are long for a large model shorter ones tell
@@ -289,6 +294,14 @@ std::vector<std::int64_t> lengths_for(const Subject& subject, std::int64_t wante
   const std::int64_t step = std::clamp<std::int64_t>(std::llround(shortest), 2, 128);
   if (wanted <= 3 * step) return {wanted};
   return {step, 2 * step, 3 * step};
+}
+
+/// And with the side of an image as a + b s^2, of attention between its parts + c s^4; exactly so at sides that are
+/// halved without a rest.
+std::vector<std::int64_t> sides_for(const Subject& subject, std::int64_t wanted) {
+  constexpr std::int64_t kLargest = 512, kStep = 128;
+  if (wanted <= kLargest || !subject.takes_other_sizes()) return {wanted};
+  return {kStep, 2 * kStep, 3 * kStep};
 }
 
 /// And with the batch as a + b n.
@@ -308,12 +321,13 @@ std::uint64_t bytes_of(double memory, const Subject& subject) {
 
 Memory memory_of(const Subject& subject, std::vector<Batch>& tried) {
   const Batch wanted = subject.batch();
-  const std::vector<std::int64_t> lengths =
-      subject.is_text() ? lengths_for(subject, wanted.length) : std::vector<std::int64_t>{0};
-  if (lengths.size() > 1 && !subject.continues_texts()) subject.try_length();
+  const bool text = subject.is_text();
+  const std::vector<std::int64_t> extents =
+      text ? lengths_for(subject, wanted.extent) : sides_for(subject, wanted.extent);
+  if (text && extents.size() > 1 && !subject.continues_texts()) subject.try_length();
   const std::vector<std::int64_t> samples = samples_for(subject, wanted.samples);
-  Memory memory = carried_on(samples, wanted.samples, [&](std::int64_t n) {
-    return carried_on(lengths, wanted.length, [&](std::int64_t t) {
+  Memory memory = carried_on(samples, wanted.samples, 1, [&](std::int64_t n) {
+    return carried_on(extents, wanted.extent, text ? 1 : 2, [&](std::int64_t t) {
       tried.push_back({n, t});
       return subject.measure(tried.back());
     });
@@ -329,7 +343,7 @@ CommandSpec define_zoo_activations(CommandSpec zoo, ActivationOptions& options) 
                                     "Measure what a pass takes beside the weights; for ckpt plan.");
   command.add_option("NAME", options.name, "model, or a folder with config.json").required().type_name("");
   command.add_option("--batch", options.batch, "samples at once").type_name("N").from(1);
-  command.add_option("--size", options.size, "height and width of images").type_name("N").from(1);
+  command.add_option("--size", options.size, "height and width of images").type_name("N").range(1, 1000000);
   command.add_option("--length", options.length, "tokens of a text").type_name("N").from(1);
   command.add_option("--dtype", options.dtype, "type of the weights").type_name("DT");
   command.add_option("--amp", options.amp, "type that autocast computes in").type_name("DT");
@@ -360,8 +374,7 @@ int run_zoo_activations(Context& context, const ActivationOptions& options) {
   json.key("tried").begin_array();
   for (const Batch& batch : tried) {
     json.begin_object().key("samples").value(batch.samples);
-    if (subject.is_text()) json.key("length").value(batch.length);
-    json.end_object();
+    json.key(subject.is_text() ? "length" : "size").value(batch.extent).end_object();
   }
   json.end_array().end_object();
   context.out.print(json.take() + "\n");

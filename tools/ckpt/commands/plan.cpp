@@ -383,7 +383,7 @@ void add_training_options(CommandSpec command, Options& options) {
       .from(1);
   command.add_option("--size", options.size, "height and width of images (default: what the model expects)")
       .type_name("N")
-      .from(1);
+      .range(1, 1000000);
   command.add_flag("--fused", options.fused, "a fused step, which needs no room for results in between");
   command
       .add_option("--memory", options.memory,
