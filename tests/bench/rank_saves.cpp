@@ -52,6 +52,11 @@ void set_page_cache(const fs::path& folder, bool keep) {
   dist::barrier();
 }
 
+/// What a training does between two saves takes time enough for what is left to do in the background.
+void make_steps() {
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+}
+
 int run(const fs::path& folder, int tensors, std::int64_t kib, bool prepares) {
   dist::init_process_group();
   const int rank = dist::get_rank();
@@ -75,11 +80,12 @@ int run(const fs::path& folder, int tensors, std::int64_t kib, bool prepares) {
   const auto stall = [&] {
     const double stalled = seconds([&] { pending = ckpt::dist::save_async(state, folder / "async", options); });
     pending.wait();
+    make_steps();
     return stalled;
   };
-  if (prepares) {  // as a training would, which then makes its steps
+  if (prepares) {
     ckpt::dist::prepare_save_async(state, options);
-    std::this_thread::sleep_for(std::chrono::seconds(3));
+    make_steps();
   }
   const double stall_first = stall();
   const double stall_later = stall();
