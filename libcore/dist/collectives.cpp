@@ -56,6 +56,14 @@ void check_same_dtypes(const std::vector<Tensor>& list, const Tensor& single) {
   }
 }
 
+/// Both in the memory of one GPU where it is exchanged there; through the host each may be anywhere.
+void check_same_device(const Tensor& output, const Tensor& input, const Group& group) {
+  const bool is_on_gpu = group->exchanges_on(output.device()) || group->exchanges_on(input.device());
+  if (!is_on_gpu || resolve(output.device()) == resolve(input.device())) return;
+  fail_value("Tensors must be CUDA and dense, on one GPU: the output is on " + resolve(output.device()).str() +
+             " and the input on " + resolve(input.device()).str());
+}
+
 void check_list_of_mpi(const std::vector<Tensor>& list, const Tensor& single, const Group& group,
                        const std::string& what, const char* side) {
   if (static_cast<int>(list.size()) != group->size()) {
@@ -275,6 +283,7 @@ Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const Col
   const Group group = chosen(options.group);
   if (!takes_part(group, "all_gather_into_tensor")) return {};
   check_same_dtypes({output}, input);
+  check_same_device(output, input, group);
   if (output.numel() != input.numel() * group->size()) {
     // PyTorch splits the output into chunks of equal rows, and names the first that does not fit.
     const std::int64_t rows = (output.size(0) + group->size() - 1) / group->size();
@@ -382,6 +391,7 @@ Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const Redu
   check_reduction(output, options.op, group);
   if (!takes_part(group, "reduce_scatter_tensor")) return {};
   check_same_dtypes({output}, input);
+  check_same_device(output, input, group);
   if (output.numel() * group->size() != input.numel()) {
     fail(std::string(is_mpi(group) ? "[ProcessGroupMPI.cpp]" : "[ProcessGroupGloo.cpp]") +
          " Check failed: outputShape[0] * worldSize == inputShape[0] (" +
@@ -408,6 +418,19 @@ Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const Redu
                   .factor = options.factor},
                  options.async_op);
 }
+
+namespace {
+
+/// What a rank sends to itself is copied, and must have its place.
+void check_own_part(const std::vector<std::int64_t>& in_bytes, const std::vector<std::int64_t>& out_bytes, int rank) {
+  const std::int64_t in = in_bytes[static_cast<std::size_t>(rank)];
+  const std::int64_t out = out_bytes[static_cast<std::size_t>(rank)];
+  if (in == out) return;
+  fail("rank " + std::to_string(rank) + " sends itself " + std::to_string(in) + " bytes, and has room for " +
+       std::to_string(out) + " of them: inLengthPerRank[myRank] == outLengthPerRank[myRank]");
+}
+
+}  // namespace
 
 Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                 const CollectiveOptions& options) {
@@ -439,6 +462,7 @@ Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
   std::vector<std::int64_t> out_bytes;
   for (const Tensor& tensor : inputs) in_bytes.push_back(tensor.nbytes());
   for (const Tensor& tensor : outputs) out_bytes.push_back(tensor.nbytes());
+  check_own_part(in_bytes, out_bytes, group->rank());
   Fingerprint print{.op = "ALLTOALL"};
   return started(
       group,
@@ -476,8 +500,10 @@ Work all_to_all_single(const Tensor& output, const Tensor& input, const AllToAll
   const Group group = chosen(options.group);
   if (!takes_part(group, "all_to_all_single")) return {};
   check_same_dtypes({output}, input);
+  check_same_device(output, input, group);
   const std::vector<std::int64_t> out_bytes = bytes_of_parts(output, options.output_split_sizes, group->size());
   const std::vector<std::int64_t> in_bytes = bytes_of_parts(input, options.input_split_sizes, group->size());
+  check_own_part(in_bytes, out_bytes, group->rank());
   const Elements in(input, group);
   const Elements out(output, group);
   Fingerprint print{.op = "ALLTOALL_BASE"};

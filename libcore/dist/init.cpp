@@ -247,10 +247,11 @@ Backends chosen_backends(const std::string& text) {
   return found;
 }
 
-/// Whether NCCL is the choice where nobody chose: with a GPU for each process of the machine.
-bool has_gpus_for_all() {
+/// Whether NCCL is the choice where nobody chose: with a GPU for each process of the machine. All `ranks` may be on
+/// this one where the launcher does not say how many are.
+bool has_gpus_for_all(std::int64_t ranks) {
   if (!cuda::is_available() || !nccl::why_no_ranks().empty()) return false;
-  return launch_facts().local_world_size.value_or(1) <= cuda::device_count();
+  return launch_facts().local_world_size.value_or(ranks) <= cuda::device_count();
 }
 
 /// Where this process listens: at the address from which rank 0's machine is reached.
@@ -300,8 +301,9 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
     EngineOptions on_gpus = options;
     on_gpus.store = std::make_shared<PrefixStore>("cuda", own);
     if (all.backends.cuda == "nccl" || all.backends.cuda == "any") {
-      parts.make_device_engine = [on_gpus, is_asked_for = all.backends.cuda == "nccl"] {
-        return is_asked_for || has_gpus_for_all() ? make_nccl_engine(on_gpus) : nullptr;
+      const auto processes = static_cast<std::int64_t>(all.group ? all.group->ranks().size() : ranks.size());
+      parts.make_device_engine = [on_gpus, processes, is_asked_for = all.backends.cuda == "nccl"] {
+        return is_asked_for || has_gpus_for_all(processes) ? make_nccl_engine(on_gpus) : nullptr;
       };
     }
   }

@@ -202,6 +202,7 @@ class NcclEngine final : public Engine {
         rank.start(std::exchange(after, nullptr), [&] { rank.share(tag); });
         settle(rank, patience);
         rank.fetch_shared();
+        if (!channel.name.empty()) require_same_length(rank, patience);
       }
       rank.start(after, [&] { start(rank); });
       settle(rank, patience);
@@ -216,6 +217,14 @@ class NcclEngine final : public Engine {
   }
   static void settle(Rank& rank, Patience& patience) {
     while (!rank.is_settled()) patience.pause();
+  }
+  /// Before any of a message moves: NCCL would write what comes, or wait for ever.
+  static void require_same_length(Rank& rank, Patience& patience) {
+    rank.mark();
+    while (!rank.is_done()) patience.pause();
+    if (rank.shared(0) == rank.shared(1)) return;
+    throw std::runtime_error("the message has " + std::to_string(rank.shared(0)) + " bytes where it is sent and " +
+                             std::to_string(rank.shared(1)) + " where it is received");
   }
   static bool all_gave(const Rank& rank, int size, std::uint64_t tag) {
     for (int q = 0; q < size; ++q) {

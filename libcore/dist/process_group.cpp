@@ -60,9 +60,9 @@ struct ProcessGroup::Shared {
   std::deque<std::shared_ptr<Job>> queue;
   std::vector<std::shared_ptr<Job>> under_way;  // queued or running
   bool stops = false;
-  std::string broken_by;  // why the group works no more
-  std::set<int> lanes;    // that have threads
-  std::vector<std::thread> threads;
+  std::string broken_by;                             // why the group works no more
+  std::set<int> lanes;                               // that have threads
+  std::vector<std::pair<int, std::thread>> threads;  // with the lane of each
   std::once_flag device_engine_asked;
   std::unique_ptr<Engine> device_engine;
   std::optional<Device> used;  // the GPU, last
@@ -79,7 +79,7 @@ struct ProcessGroup::Shared {
     if (!shared->lanes.insert(lane).second) return;
     const detail::BlockedSignal no_pipe(SIGPIPE);  // the threads inherit it
     for (int i = 0; i < (lane == kHostLane ? kThreads : 1); ++i)
-      shared->threads.emplace_back([shared, lane] { shared->run(lane); });
+      shared->threads.emplace_back(lane, std::thread([shared, lane] { shared->run(lane); }));
   }
 
   std::shared_ptr<Job> next(int lane) {
@@ -284,7 +284,7 @@ ProcessGroup::Parts ProcessGroup::parts_of(const Parts& all) {
 ProcessGroup::~ProcessGroup() {
   bool is_broken = false;
   std::vector<std::shared_ptr<Job>> left;
-  std::vector<std::thread> threads;
+  std::vector<std::pair<int, std::thread>> threads;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stops = true;
@@ -296,9 +296,9 @@ ProcessGroup::~ProcessGroup() {
   // What nobody will come to any more would be waited for until its time-out.
   for (const std::shared_ptr<Job>& job : left) shared_->end(job, shared_->by_destruction(*job));
   const Engine* host = shared_->parts.engine.get();
-  for (std::thread& thread : threads) {
-    // A thread that waits in the engine for a rank that will not come keeps what it needs.
-    if (is_broken && host != nullptr && !host->may_keep_memory()) {
+  for (auto& [lane, thread] : threads) {
+    // A thread that waits in the engine for a rank that will not come keeps what it needs; that of GPUs gives up soon.
+    if (is_broken && lane == kHostLane && !host->may_keep_memory()) {
       thread.detach();
     } else {
       thread.join();

@@ -208,6 +208,34 @@ void fit_in_no_message() {
   }
 }
 
+/// One of both in host memory, of which NCCL knows nothing.
+void lie_apart() {
+  begin("cpu:gloo,cuda:nccl");
+  const Tensor two = core::ones({2});
+  const Tensor four = core::ones({4});
+  say_error([&] { dist::all_gather_into_tensor(four, here(two)); });
+  say_error([&] { dist::all_gather_into_tensor(here(four), two); });
+  say_error([&] { dist::reduce_scatter_tensor(two, here(four)); });
+  say_error([&] { dist::reduce_scatter_tensor(here(two), four); });
+  say_error([&] { dist::all_to_all_single(four, here(four)); });
+  say_error([&] { dist::all_to_all_single(here(four), four); });
+}
+
+/// What a rank sends to itself has no room: neither copied behind the end, nor waited for.
+void send_itself_too_much() {
+  begin("cpu:gloo,cuda:nccl");
+  const int rank = dist::get_rank();
+  const std::vector<std::int64_t> in = rank == 0 ? std::vector<std::int64_t>{2, 0} : std::vector<std::int64_t>{1, 1};
+  const std::vector<std::int64_t> out{1, 1};
+  const auto exchange = [&](const Tensor& to, const Tensor& from) {
+    dist::all_to_all_single(to, from, {.output_split_sizes = out, .input_split_sizes = in});
+  };
+  if (rank == 1) return;
+  say_error([&] { exchange(core::zeros({2}), core::ones({2})); });
+  say_error([&] { exchange(here(core::zeros({2})), here(core::ones({2}))); });
+  say_error([&] { dist::all_to_all({core::zeros({1}), core::zeros({1})}, {core::ones({3}), core::ones({1})}); });
+}
+
 /// As many elements in another shape, which NCCL would add up.
 void differ_in_shape() {
   begin();
@@ -228,6 +256,8 @@ const std::map<std::string, void (*)()>& roles() {
       {"time_out", time_out},
       {"end", see_an_end},
       {"unfit", fit_in_no_message},
+      {"apart", lie_apart},
+      {"itself", send_itself_too_much},
       {"shapes", differ_in_shape},
       {"join", [] { begin(), dist::all_reduce(here(core::ones({1}))); }},
       {"pairs",
@@ -294,6 +324,7 @@ TEST(Nccl, StandsBesideGloo) {
 TEST(Nccl, IsChosenWhereEachRankHasAGpu) {
   expect_all(run("choose", 2), "2 2\nnccl\n");
   expect_all(run("choose", 2, {{"CKPT_FAKE_GPUS", "1"}, {"LOCAL_WORLD_SIZE", "2"}}), "2 2\ngloo\n");
+  expect_all(run("choose", 2, {{"CKPT_FAKE_GPUS", "1"}}), "2 2\ngloo\n");  // started without a launcher
   expect_all(run("choose", 2, {{"CKPT_FAKE_NCCL", "none"}}), "2 2\ngloo\n");
 }
 
@@ -333,7 +364,25 @@ TEST(Nccl, LetsNoMessageInThatDoesNotFit) {
     EXPECT_THAT(ending.report, StartsWith("RuntimeError: rank ")) << ending.errors;
     all += ending.report;
   }
-  EXPECT_THAT(all, HasSubstr("Timed out waiting 1500ms\n"));  // the other may be told first that this one has left
+  // The other may be told first that this one has left.
+  EXPECT_THAT(all, HasSubstr(": the message has 8 bytes where it is sent and 12 where it is received\n"));
+}
+
+TEST(Nccl, RefusesTensorsOfTwoDevices) {
+  const test::Ending first = run("apart", 2)[0];
+  const std::string start = "ValueError: Tensors must be CUDA and dense, on one GPU: the output is on ";
+  const std::string on_cpu = start + "cpu and the input on cuda:0\n";
+  const std::string on_gpu = start + "cuda:0 and the input on cpu\n";
+  EXPECT_EQ(first.report, on_cpu + on_gpu + on_cpu + on_gpu + on_cpu + on_gpu + "done\n") << first.errors;
+}
+
+TEST(Nccl, SendsARankNoMoreThanItHasRoomFor) {
+  const test::Ending first = run("itself", 2)[0];
+  const std::string end = " of them: inLengthPerRank[myRank] == outLengthPerRank[myRank]\n";
+  const std::string start = "RuntimeError: rank 0 sends itself ";
+  EXPECT_EQ(first.report, start + "8 bytes, and has room for 4" + end + start + "8 bytes, and has room for 4" + end +
+                              start + "12 bytes, and has room for 4" + end + "done\n")
+      << first.errors;
 }
 
 TEST(Nccl, AddsUpNothingThatDiffers) {
