@@ -190,12 +190,22 @@ class BackConverter {
     }
     if (architecture_->name == "t5") json.key("is_encoder_decoder").value(true);
     if (is_classifier()) write_classes(json);
-    json.key("tie_word_embeddings").value(!has("output.weight"));
+    json.key("tie_word_embeddings").value(is_tied());
     if (has("blk.0.attn_q.bias") && architecture_->name == "llama") json.key("attention_bias").value(true);
     if (has("blk.0.ffn_up.bias") && architecture_->name == "llama") json.key("mlp_bias").value(true);
     write_tokens(json);
     json.key("torch_dtype").value(core::name(main_dtype()));
     return json.end_object().take() + "\n";
+  }
+
+  /// T5 scales what comes to a head that is the table of tokens, also where a file has that table twice.
+  bool is_tied() const {
+    if (!has("output.weight")) return true;
+    if (architecture_->name != "t5") return false;
+    const Entry& table = *by_name_.at("token_embd.weight");
+    const Entry& head = *by_name_.at("output.weight");
+    return table.dtype == head.dtype && table.shape == head.shape && table.bytes && head.bytes &&
+           read_all(*table.bytes) == read_all(*head.bytes);
   }
 
   /// Names of the classes; of those that have none the ones that transformers gives them.

@@ -338,6 +338,23 @@ TEST_F(GgufT5, IsRefusedWhereLlamaCppComputesAnotherModel) {
   EXPECT_THAT(fault(wide), HasSubstr("'dec.blk.0.cross_attn_k.weight' has the shape [4, 3]"));
 }
 
+/// Which transformers then scales, also where the first release's files have the table twice.
+TEST_F(GgufT5, SaysOfAHeadWhetherItIsTheTableOfTokens) {
+  config("");
+  const auto said = [&](const ckpt::Value& head) {
+    auto with_head = t5();
+    with_head.emplace_back("lm_head.weight", head);
+    ckpt::save(model(with_head), dir_.path() / "m.gguf", {.overwrite = true});
+    const ckpt::HubModel back = ckpt::from_gguf_model(ckpt::open(dir_.path() / "m.gguf"));
+    const core::ByteVector& text = back.files.front().second;
+    return std::string(reinterpret_cast<const char*>(text.data()), text.size());
+  };
+  EXPECT_THAT(said(matrix(3, 4)), HasSubstr("\"tie_word_embeddings\": true"));
+  auto other = std::make_shared<ckpt::Entry>(float_entry(std::vector<float>(12, 2)));
+  other->shape = {3, 4};
+  EXPECT_THAT(said(ckpt::Value::tensor(other)), HasSubstr("\"tie_word_embeddings\": false"));
+}
+
 TEST_F(GgufModel, RefusesClassesThatHaveNoNumbers) {
   write("config.json", R"({"architectures": ["BertForSequenceClassification"], "hidden_size": 4, "intermediate_size": 2,
         "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 3, "id2label": {"good": 0}})");
