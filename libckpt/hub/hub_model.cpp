@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::string_view kBeside[] = {"*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py", "LICENSE*"};
+constexpr std::string_view kBeside[] = {"*.json",    "*.txt",   "*.model", "*.spm",   "*.tiktoken",
+                                        "bpe.codes", "*.jinja", "*.py",    "LICENSE*"};
 /// Of the weights that were there, of adapters, of a training, and of folders that are not taken along.
 constexpr std::string_view kNotBeside[] = {"*.index.json", "adapter_*", "trainer_state.json", "modules.json"};
 

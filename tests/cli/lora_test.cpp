@@ -166,8 +166,9 @@ TEST_F(LoraCommand, HoldsTheMatricesToTheRankThatTheConfigurationSays) {
 TEST_F(LoraCommand, MergesAFolderIntoAFolder) {
   std::filesystem::create_directory(dir_.path() / "base");
   std::filesystem::rename(dir_.path() / "base.safetensors", dir_.path() / "base/model.safetensors");
-  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "vocab.txt", "LICENSE",
-                           "adapter_config.json", "trainer_state.json", "model.safetensors.index.json", "notes.md"}) {
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "vocab.txt", "source.spm", "bpe.codes", "LICENSE",
+        "adapter_config.json", "trainer_state.json", "model.safetensors.index.json", "notes.md"}) {
     write_file(dir_.path() / "base" / name, "{}");
   }
   std::filesystem::remove(dir_.path() / "base/model.safetensors.index.json");
@@ -176,20 +177,21 @@ TEST_F(LoraCommand, MergesAFolderIntoAFolder) {
   EXPECT_FALSE(std::filesystem::exists(dir_.path() / "tuned"));
   const Outcome outcome = run({"lora", "merge", "base", "adapter", "-o", "tuned"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("of weights written, and 5 files beside them"));
+  EXPECT_THAT(outcome.out, HasSubstr("of weights written, and 7 files beside them"));
   EXPECT_THAT(values("tuned/model.safetensors", "fc.weight"), ElementsAre(3, 5, 7, 22, 42, 62));
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(dir_.path() / "tuned")) {
     names.push_back(entry.path().filename().string());
   }
-  EXPECT_THAT(names, testing::UnorderedElementsAre("LICENSE", "config.json", "generation_config.json",
-                                                   "model.safetensors", "tokenizer.json", "vocab.txt"));
+  EXPECT_THAT(names,
+              testing::UnorderedElementsAre("LICENSE", "config.json", "generation_config.json", "model.safetensors",
+                                            "tokenizer.json", "vocab.txt", "source.spm", "bpe.codes"));
   expect_refused(dir_, {"lora", "merge", "base", "adapter", "-o", "tuned/"}, 4, "tuned", "exists already; use -f");
   EXPECT_EQ(run({"lora", "merge", "base", "adapter", "-o", "tuned", "-f"}).code, 0);
   const ckpt::JsonDocument json =
       ckpt::JsonDocument::parse(run({"lora", "merge", "base", "adapter", "-o", "tuned", "-f", "--json"}).out);
   EXPECT_EQ(json.root().at("merged").as_integer(), 1);
-  EXPECT_EQ(json.root().at("files").items().size(), 5U);
+  EXPECT_EQ(json.root().at("files").items().size(), 7U);
   EXPECT_EQ(run({"lora", "merge", "base", "adapter", "-o", "alone.pth"}).code, 0);
   EXPECT_THAT(values("alone.pth", "fc.weight"), ElementsAre(3, 5, 7, 22, 42, 62));
 }
