@@ -34,10 +34,19 @@ GgufFolder::GgufFolder(const RunOptions& options) : file_(options.model) {
   weights_ = std::move(model.weights);
   notes_ = std::move(report.notes);
   make_folder();
-  for (const auto& [name, bytes] : model.files) write(name, bytes);
+  try {
+    for (const auto& [name, bytes] : model.files) write(name, bytes);
+  } catch (...) {
+    remove();  // which no destructor does of what was not made whole
+    throw;
+  }
 }
 
 GgufFolder::~GgufFolder() {
+  remove();
+}
+
+void GgufFolder::remove() {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
 }

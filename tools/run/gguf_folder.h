@@ -37,6 +37,7 @@ class GgufFolder {
 
  private:
   void make_folder();
+  void remove();
   void write(const std::string& name, core::Bytes bytes);
 
   std::string file_;
