@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <numeric>
 
 namespace ckpt::detail {
 namespace {
@@ -119,6 +120,25 @@ bool DcpChunks::is_at(std::size_t i, Numbers offsets) const {
     if (number(i, d) != static_cast<std::uint64_t>(offsets[d])) return false;
   }
   return true;
+}
+
+bool DcpChunks::comes_before(std::size_t i, std::size_t k) const {
+  for (std::size_t d = 0; d < rank_; ++d) {
+    if (number(i, d) != number(k, d)) return number(i, d) < number(k, d);
+  }
+  return false;
+}
+
+bool DcpChunks::are_apart() const {
+  if (!odd_.empty()) return false;
+  std::size_t ordered = 1;
+  while (ordered < count_ && comes_before(ordered - 1, ordered)) ++ordered;
+  if (ordered >= count_) return true;
+  std::vector<std::size_t> order(count_);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, [this](std::size_t i, std::size_t k) { return comes_before(i, k); });
+  return std::ranges::adjacent_find(order, [this](std::size_t i, std::size_t k) { return !comes_before(i, k); }) ==
+         order.end();
 }
 
 std::optional<DcpPlace> DcpChunks::place(std::size_t i) const {

@@ -57,6 +57,8 @@ class DcpChunks {
   /// As push_back() of a box without a place.
   void add_box(Numbers offsets, Numbers sizes);
   bool is_at(std::size_t i, Numbers offsets) const;
+  /// True where no two begin at the same place, as one without elements and its neighbour may.
+  bool are_apart() const;
   void set_place(std::size_t i, std::uint32_t file_number, std::uint64_t offset, std::uint64_t length);
 
   /// Chunks one after the other, by value.
@@ -87,6 +89,7 @@ class DcpChunks {
     return is_wide_ ? wide_[at] : narrow_[at];
   }
   void set_number(std::size_t i, std::size_t column, std::uint64_t value);
+  bool comes_before(std::size_t i, std::size_t k) const;
   void append(std::uint64_t value);
   void widen();
   core::Shape shape_at(std::size_t i, std::size_t column) const;

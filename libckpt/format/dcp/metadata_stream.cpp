@@ -110,7 +110,8 @@ class MetadataStream {
     begin(Class::metadata);
     attributes(bit(kItems) | bit(kStorage), [&](std::uint32_t name) { read_part(name); });
     in_.finish();
-    for (const DcpItem& item : out_.items) require(item.is_tensor || item.place);
+    for (const PickleSymbol& symbol : in_.symbols()) require(symbol.role < SymbolRole::foreign);
+    for (const DcpItem& item : out_.items) require(item.is_tensor ? item.chunks.are_apart() : item.place.has_value());
     return std::move(out_);
   }
 
@@ -392,11 +393,13 @@ class MetadataStream {
   }
 
   /// Of a call that says nothing which is used here.
-  void skip_arguments() {
+  void skip_arguments(std::size_t depth) {
+    constexpr std::size_t kDeepest = 8;
+    require(depth < kDeepest);
     const bool is_marked = in_.take('(');
     std::size_t members = 0;
     do {
-      skip();
+      skip(depth + 1);
       ++members;
     } while (!ends_tuple(is_marked, members));
     in_.forget();
@@ -404,8 +407,9 @@ class MetadataStream {
     in_.keep_plain();
   }
 
-  /// None, a bool, a number, a text, an empty tuple or list, a path, or the call of another symbol.
-  void skip() {
+  /// None, a bool, a number, a text, an empty tuple or list, a path, or the call of another symbol. `depth` counts the
+  /// calls around it.
+  void skip(std::size_t depth = 0) {
     const std::uint8_t code = in_.peek();
     if (code == 'N' || code == 0x88 || code == 0x89 || code == ')') return in_.expect(code);
     if (code == 'K' || code == 'M' || code == 'J') return static_cast<void>(in_.count());
@@ -416,7 +420,7 @@ class MetadataStream {
     const std::uint32_t symbol = word.is_symbol() ? word.number : in_.symbol_in(word.number);
     const PickleSymbol& named = in_.symbol_of(symbol);
     require(named.role < SymbolRole::foreign && class_of(named) == Class::none);
-    skip_arguments();
+    skip_arguments(depth);
   }
   /// A text that is meant as one is then read as a whole.
   static bool is_module(std::string_view text) {

@@ -72,6 +72,8 @@ class PickleStream {
   std::uint32_t intern(std::string_view text);
   const std::string& text_of(std::uint32_t number) const { return *texts_[number]; }
   const PickleSymbol& symbol_of(std::uint32_t number) const { return symbols_[number]; }
+  /// All that were named so far, also those that the pickle drops again.
+  const std::vector<PickleSymbol>& symbols() const { return symbols_; }
 
  private:
   static constexpr std::uint8_t kFrame = 0x95;

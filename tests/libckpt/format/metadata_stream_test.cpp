@@ -354,4 +354,52 @@ TEST(MetadataStream, LeavesLimitsAndFileNamesToTheReaderOfWholePickles) {
   EXPECT_FALSE(read_whole(encoded(long_name)).empty());
 }
 
+/// What torch writes without a frame, up to and without its last attribute, the version.
+std::string torch_head() {
+  const std::string pickle = torch_pickle(1, 1, 64 << 10);
+  const std::size_t frame = 11, before_version = pickle.find("\x8c\x07version");
+  return "\x80\x04" + pickle.substr(frame, before_version - frame);
+}
+
+/// As a hostile file has them in what is skipped.
+TEST(MetadataStream, LeavesDeeplyNestedCallsToTheReaderOfWholePickles) {
+  auto nested = [](int depth) {
+    std::string calls;
+    for (int i = 0; i < depth; ++i) calls += test::symbol("collections", "OrderedDict") + "(";
+    calls += "N";
+    for (int i = 0; i < depth; ++i) calls += "tR";
+    return torch_head() + "\x8c\x07version" + calls + "ub.";
+  };
+  EXPECT_TRUE(streamed(nested(2)));
+  EXPECT_FALSE(streamed(nested(300'000)));
+}
+
+TEST(MetadataStream, LeavesSymbolsThatAreDroppedAgainToTheReaderOfWholePickles) {
+  std::string head = torch_head();
+  const std::size_t none = head.find("planner_data");
+  ASSERT_NE(none, std::string::npos);
+  head.replace(none, 12, "storage_meta");
+  auto with = [&](const std::string& dropped) {
+    return head + "\x8c\x0cplanner_data}" + dropped + "(\x8c\x02w0\x8c\x02w0\x85uub.";
+  };
+  EXPECT_TRUE(streamed(with(test::symbol("torch", "Size") + "0")));
+  const std::string hostile = with(test::symbol("os", "system") + "0");
+  EXPECT_EQ(read_whole(hostile), "");
+  EXPECT_FALSE(streamed(hostile));
+}
+
+/// A rank without rows begins where its neighbour does, and a dict of Python has one place for both, under the number
+/// of the first.
+TEST(MetadataStream, LeavesPiecesThatBeginTogetherToTheReaderOfWholePickles) {
+  for (const std::int64_t third : {2, 1}) {
+    DcpMetadata metadata;
+    DcpItem item = tensor("w", {4});
+    item.chunks.push_back({{2}, {0}, DcpPlace{"__1_0.distcp", 0, 10}});
+    item.chunks.push_back({{0}, {2}, DcpPlace{"__0_0.distcp", 0, 10}});
+    item.chunks.push_back({{third}, {2}, third == 2 ? std::optional<DcpPlace>() : DcpPlace{"__0_0.distcp", 10, 10}});
+    metadata.items.push_back(std::move(item));
+    EXPECT_EQ(streamed(encoded(metadata)).has_value(), third == 1);
+  }
+}
+
 }  // namespace
