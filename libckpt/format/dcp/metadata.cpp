@@ -124,7 +124,10 @@ std::unordered_map<std::string_view, NodeId> read_paths(const PickleGraph& graph
 
 void read_path(const PickleGraph& graph, NodeId id, DcpItem& item) {
   if (graph.kind(id) != NodeKind::tuple && graph.kind(id) != NodeKind::list) return;
+  std::size_t text = 0;
   for (NodeId step : graph.children(id)) {
+    if (graph.kind(step) == NodeKind::text) text += graph.text(step).size();
+    if (text > most_path_text(item.name)) throw Error(ErrorCode::refused, "its path is far longer than its name");
     if (graph.kind(step) == NodeKind::integer) {
       item.path.emplace_back(graph.node(step).integer);
     } else if (graph.kind(step) == NodeKind::text) {

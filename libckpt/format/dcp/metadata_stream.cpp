@@ -313,9 +313,12 @@ class MetadataStream {
     require(number != kNone && out_.items[number].path.empty());
     std::vector<PathStep>& path = out_.items[number].path;
     const bool is_marked = in_.take('(');
+    std::size_t text = 0;
     do {
       require(path.size() < options_.limits.max_depth);
       path.push_back(read_step());
+      if (const auto* key = std::get_if<std::string>(&path.back())) text += key->size();
+      require(text <= most_path_text(out_.items[number].name));
     } while (!ends_tuple(is_marked, path.size()));
     in_.forget();
   }

@@ -22,5 +22,11 @@ DcpIndex read_dcp_index(const PickleGraph& graph, NodeId id);
 DcpPlace read_dcp_place(const PickleGraph& graph, NodeId id);
 /// Errors: Error(refused) for a file that does not lie in the folder, or is none with data.
 void check_file_name(std::string_view name);
+/// Bytes that the keys of an item's path may have together: they make its name, and a memo repeats a long one for two
+/// bytes each.
+constexpr std::size_t most_path_text(std::string_view name) {
+  constexpr std::size_t kBeside = 4096;
+  return name.size() + kBeside;
+}
 
 }  // namespace ckpt::detail

@@ -402,4 +402,13 @@ TEST(MetadataStream, LeavesPiecesThatBeginTogetherToTheReaderOfWholePickles) {
   }
 }
 
+TEST(MetadataStream, PathsAreNotFarLongerThanNames) {
+  DcpMetadata metadata = sample();
+  metadata.items[0].path.assign(2, std::string(2000, 'k'));
+  EXPECT_TRUE(streamed(encoded(metadata)));
+  metadata.items[0].path.assign(3, std::string(2000, 'k'));
+  EXPECT_FALSE(streamed(encoded(metadata)));
+  EXPECT_EQ(read_whole(encoded(metadata)), "");
+}
+
 }  // namespace
