@@ -153,8 +153,12 @@ std::vector<Tensor> unravel_index(const Tensor& indices, const Shape& sizes) {
              core::detail::python_tuple(sizes.to_vector()),
          ErrorCode::value);
   }
-  std::vector<Tensor> result(sizes.size());
   Tensor rest = indices.to(DType::i64);
+  std::vector<Tensor> result(sizes.size());
+  if (rest.numel() == 0) {  // sizes of 0 cannot divide
+    for (Tensor& coordinate : result) coordinate = rest.clone();
+    return result;
+  }
   for (std::size_t d = sizes.size(); d-- > 0;) {
     const Tensor size = full({}, sizes[d], {.dtype = DType::i64, .device = indices.device()});
     result[d] = remainder(rest, size);

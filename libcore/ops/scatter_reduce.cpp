@@ -179,9 +179,9 @@ void check_index_reduce(const Tensor& x, std::int64_t d, const Tensor& index, co
   }
 }
 
-/// The lengths of all segments, row after row of the dimensions before the axis.
+/// The lengths of all segments, row after row of the dimensions before the axis, and where each row's first begins.
 struct Segments {
-  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> lengths, starts;
   Shape rows;  // sizes before the axis
   std::int64_t count = 0;
 };
@@ -197,16 +197,34 @@ void check_segment_tensor(const Tensor& given, std::int64_t axis, const char* na
        std::to_string(axis) + ".");
 }
 
+/// PyTorch reads behind the lengths here.
+void check_segment_rows(const Tensor& x, const Tensor& given, std::int64_t axis, const char* name) {
+  for (std::int64_t d = 0; d < axis; ++d) {
+    if (given.size(d) == x.size(d)) continue;
+    fail(std::string("segment_reduce(): Expected ") + name + " to have the sizes of data before axis, but got " +
+         to_list(given.sizes()) + " for data of size " + to_list(x.sizes()) + ".");
+  }
+}
+
 Segments segments_of(const Tensor& x, std::int64_t axis, const SegmentOptions& o) {
   if (!o.lengths.defined() && !o.offsets.defined()) {
     fail("segment_reduce(): Either lengths or offsets must be defined.");
   }
   const bool by_length = o.lengths.defined();
   const Tensor& given = by_length ? o.lengths : o.offsets;
-  check_segment_tensor(given, axis, by_length ? "lengths" : "offsets");
+  const char* name = by_length ? "lengths" : "offsets";
+  check_segment_tensor(given, axis, name);
+  check_segment_rows(x, given, axis, name);
   Segments result;
   for (std::int64_t d = 0; d < axis; ++d) result.rows.push_back(x.size(d));
   result.count = by_length ? given.size(-1) : given.size(-1) - 1;
+  if (result.count < 0) fail("Trying to create tensor with negative dimension -1: [-1]");
+  result.starts.assign(static_cast<std::size_t>(result.rows.numel()), 0);
+  if (!by_length) result.starts = given.narrow(-1, 0, 1).to_vector<std::int64_t>();
+  for (const std::int64_t start : result.starts) {
+    if (start < 0)
+      fail("segment_reduce(): Expected offsets not to be negative, but got " + std::to_string(start) + ".");
+  }
   const Tensor lengths = by_length ? given : diff(given);
   result.lengths = lengths.to_vector<std::int64_t>();
   std::int64_t total = 0;
@@ -235,7 +253,7 @@ Tensor reduced_segment(const Tensor& part, Kind kind, const std::optional<double
     Shape sizes = part.sizes();
     sizes.erase(0);
     const Tensor least = full(sizes, start, {.dtype = part.dtype(), .device = part.device()});
-    if (part.size(0) == 0) return least;
+    if (part.size(0) == 0) return least + sum(part, {.dims = first});  // as it is, with the history of part
     const Tensor unknown = isnan(part.detach()), numbers = masked_fill(part, unknown, nothing);
     const Tensor extreme = largest ? amax(numbers, {.dims = first}) : amin(numbers, {.dims = first});
     const Tensor limited = where(largest ? extreme < least : extreme > least, least, extreme);
@@ -327,7 +345,7 @@ Tensor segment_reduce(const Tensor& x, const std::string& reduce, const SegmentO
     std::int64_t start = 0;
     for (std::size_t i = 0; i < segments.lengths.size(); ++i) {
       const auto row = static_cast<std::int64_t>(i) / segments.count;
-      if (static_cast<std::int64_t>(i) % segments.count == 0) start = 0;
+      if (static_cast<std::int64_t>(i) % segments.count == 0) start = segments.starts[static_cast<std::size_t>(row)];
       parts.push_back(reduced_segment(flat.select(0, row).narrow(0, start, segments.lengths[i]), kind, initial));
       start += segments.lengths[i];
     }

@@ -174,7 +174,7 @@ void check_bins(std::int64_t bins, std::size_t dim) {
 /// The edges of equal bins over a range, or over that of x. dim: for messages.
 Tensor equal_edges(const Tensor& x, std::int64_t bins, const std::optional<std::pair<double, double>>& range,
                    std::size_t dim) {
-  double low = 0, high = 0;
+  double low = 0, high = 1;  // without elements
   const std::string at = std::to_string(dim);
   if (range) {
     low = range->first;
@@ -220,10 +220,13 @@ void check_points(const Tensor& x, std::size_t lists, const HistogramDdOptions& 
 Tensor counted_in_boxes(const Tensor& x, const std::vector<Tensor>& edges, const HistogramDdOptions& o) {
   Shape sizes;
   std::vector<std::vector<double>> at;
+  double boxes = 1;
   for (const Tensor& edge : edges) {
     sizes.push_back(edge.numel() - 1);
     at.push_back(edge.to_vector<double>());
+    boxes *= static_cast<double>(edge.numel() - 1);
   }
+  if (boxes > 1e18) fail("Storage size calculation overflowed with sizes=" + to_list(sizes));
   const std::vector<double> values = x.to_vector<double>();
   const std::vector<double> weights = o.weight.defined() ? o.weight.to_vector<double>() : std::vector<double>{};
   std::vector<double> counts(static_cast<std::size_t>(sizes.numel()), 0);

@@ -246,7 +246,7 @@ Tensor logspace(double start, double end, std::int64_t steps, double base, const
   }
   const auto whole = [&](double value) { return is_floating(dtype) ? value : std::trunc(value); };
   std::vector<double> values = linspace_values(whole(start), whole(end), checked_steps(steps));
-  for (double& value : values) value = std::pow(whole(base), value);
+  for (double& value : values) value = std::pow(base, value);
   return from_values(values, all);
 }
 

@@ -306,17 +306,26 @@ std::vector<Tensor> cut(const Tensor& x, const Shape& lengths, std::int64_t d) {
   return parts;
 }
 
+void check_splittable(const Tensor& x) {
+  if (x.dim() == 0) throw Error(ErrorCode::runtime, "split expects at least a 1-dimensional tensor");
+}
+
 }  // namespace
 
 std::vector<Tensor> Tensor::split(std::int64_t length, std::int64_t at) const {
   if (core::detail::traced_now())
     return core::detail::traced("split", {*this}, {{"dim", raw::wrap_dim(at, dim())}},
                                 [&] { return split(length, at); });
+  check_splittable(*this);
   if (length < 0) {
     throw Error(ErrorCode::runtime,
                 "split expects split_size be non-negative, but got split_size=" + std::to_string(length));
   }
   std::int64_t d = raw::wrap_dim(at, dim());
+  if (length == 0 && size(d) != 0) {
+    throw Error(ErrorCode::runtime, "split_size can only be 0 if dimension size is 0, but got dimension size of " +
+                                        std::to_string(size(d)));
+  }
   Shape lengths;
   for (std::int64_t left = size(d); left > 0 && length > 0; left -= length) lengths.push_back(std::min(left, length));
   if (lengths.empty()) lengths.push_back(0);
@@ -327,9 +336,17 @@ std::vector<Tensor> Tensor::split(const Shape& lengths, std::int64_t at) const {
   if (core::detail::traced_now())
     return core::detail::traced("split", {*this}, {{"dim", raw::wrap_dim(at, dim())}},
                                 [&] { return split(lengths, at); });
+  check_splittable(*this);
   std::int64_t d = raw::wrap_dim(at, dim());
   std::int64_t total = 0;
-  for (std::int64_t length : lengths) total += length;
+  for (std::int64_t length : lengths) {
+    if (length < 0) {
+      throw Error(ErrorCode::runtime,
+                  "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=" +
+                      to_list(lengths));
+    }
+    total += length;
+  }
   if (total != size(d)) {
     throw Error(ErrorCode::runtime, "split_with_sizes expects split_sizes to sum exactly to " +
                                         std::to_string(size(d)) + " (input tensor's size at dimension " +
@@ -355,11 +372,12 @@ std::vector<Tensor> Tensor::unbind(std::int64_t at) const {
   if (core::detail::traced_now())
     return core::detail::traced("unbind", {*this}, {{"dim", raw::wrap_dim(at, dim())}}, [&] { return unbind(at); });
   std::int64_t d = raw::wrap_dim(at, dim());
+  const std::int64_t count = size(d);  // refuses a tensor without dimensions
   std::vector<Tensor> parts;
   Shape sizes = this->sizes(), strides = this->strides();
   sizes.erase(static_cast<std::size_t>(d));
   strides.erase(static_cast<std::size_t>(d));
-  for (std::int64_t i = 0; i < size(d); ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     parts.push_back(raw::view(*this, sizes, strides, storage_offset() + i * stride(d)));
   }
   return split_views<true>(*this, std::move(parts), d, false);

@@ -150,9 +150,16 @@ void check_unpack(const Tensor& lu, const Tensor& pivots) {
         "is intended to be used with the output produced by torch.linalg.lu_factor");
   }
   const Shape wanted = detail::with_sizes(detail::batch_sizes(lu), {std::min(lu.size(-1), lu.size(-2))});
-  if (pivots.sizes() == wanted) return;
-  throw Error(ErrorCode::value, "Expected LU_pivots to have shape " + to_list(wanted) + " but got " +
-                                    to_list(pivots.sizes()) + " instead.");
+  if (pivots.sizes() != wanted) {
+    throw Error(ErrorCode::value, "Expected LU_pivots to have shape " + to_list(wanted) + " but got " +
+                                      to_list(pivots.sizes()) + " instead.");
+  }
+  for (const std::int64_t row : pivots.to_vector<std::int64_t>()) {
+    if (row >= 1 && row <= lu.size(-2)) continue;
+    detail::linalg_fail(
+        "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of "
+        "lu_factor?");
+  }
 }
 
 }  // namespace

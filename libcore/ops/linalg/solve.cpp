@@ -114,11 +114,31 @@ struct SolveTriangularBackward final : Node {
   }
 };
 
+void check_pivots(const Tensor& lu, const Tensor& pivots) {
+  if (pivots.dtype() != DType::i32) {
+    linalg_fail("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32");
+  }
+  if (pivots.dim() == 0 || pivots.size(-1) != lu.size(-1)) {
+    linalg_fail("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix");
+  }
+  if (pivots.sizes() != with_sizes(batch_sizes(lu), {lu.size(-1)})) {
+    linalg_fail("linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape " +
+                to_list(pivots.sizes()) + " instead");
+  }
+  for (const std::int64_t row : pivots.to_vector<std::int64_t>()) {
+    if (row >= 1 && row <= lu.size(-2)) continue;
+    linalg_fail(std::string("Pivots given to lu_solve must all be ") +
+                (row < 1 ? "greater or equal to 1" : "smaller or equal to LU.size(-2)") +
+                ". Did you properly pass the result of lu_factor?");
+  }
+}
+
 }  // namespace
 
 Tensor lu_solve(const LUFactors& factors, const Tensor& b, const LuSolveOptions& o) {
   check_square(factors.lu, "torch.linalg.lu_solve");
   check_equation(factors.lu, b, "linalg.lu_solve", o.left);
+  check_pivots(factors.lu, factors.pivots);
   const Tensor p = permutation(factors.pivots, factors.lu.size(-2), factors.lu);
   return composed("LinalgLuSolveBackward0", {factors.lu, b}, [p, o](const TensorList& in) {
     const auto of = [&](const Tensor& factor) { return o.adjoint ? conj(factor) : factor; };

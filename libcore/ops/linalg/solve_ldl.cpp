@@ -31,6 +31,7 @@ Shape without_last(const Shape& sizes) {
 
 void check_ldl_solve(const LDLFactors& f, const Tensor& b) {
   constexpr const char* kName = "torch.linalg.ldl_solve";
+  if (f.LD.dim() < 2) linalg_fail(std::string(kName) + ": The input tensor A must have at least 2 dimensions.");
   if (f.LD.size(-2) != b.size(-2)) {
     linalg_fail(std::string("Incompatible matrix sizes for ") + kName + ": each A matrix is " + rows_by_columns(f.LD) +
                 " but each b matrix is " + rows_by_columns(b));
@@ -51,6 +52,21 @@ void check_ldl_solve(const LDLFactors& f, const Tensor& b) {
   }
 }
 
+/// LAPACK swaps the rows that pivots name and takes two negative ones for a block of two, whatever they are.
+void check_blocks(const std::vector<std::int32_t>& pivots, std::size_t n) {
+  const auto is_row = [&](std::int64_t row) { return row >= 1 && static_cast<std::size_t>(row) <= n; };
+  for (std::size_t i = 0; i < pivots.size();) {
+    const bool pair = pivots[i] < 0 && i % n + 1 < n;
+    const bool fits =
+        pair ? is_row(-std::int64_t{pivots[i]}) && is_row(-std::int64_t{pivots[i + 1]}) : is_row(pivots[i]);
+    if (!fits) {
+      linalg_fail("torch.linalg.ldl_solve: pivots are not those of a matrix of " + std::to_string(n) +
+                  " rows, see position " + std::to_string(i % n) + ". Did you properly pass the result of ldl_factor?");
+    }
+    i += pair ? 2 : 1;
+  }
+}
+
 }  // namespace
 
 Tensor ldl_solve(const LDLFactors& f, const Tensor& b, bool hermitian) {
@@ -60,6 +76,7 @@ Tensor ldl_solve(const LDLFactors& f, const Tensor& b, bool hermitian) {
   const Tensor left = f.LD.detach().expand(with_sizes(batch, {b.size(-2), b.size(-2)}));
   const Tensor right = b.detach().expand(with_sizes(batch, {b.size(-2), b.size(-1)}));
   const std::vector<std::int32_t> pivots = f.pivots.expand(with_sizes(batch, {b.size(-2)})).to_vector<std::int32_t>();
+  check_blocks(pivots, static_cast<std::size_t>(f.LD.size(-1)));
   Tensor x = in_linalg_type(b, [&]<class T>() {
     Columns<T> factors(left), solution(right);
     const auto n = static_cast<std::size_t>(factors.rows());

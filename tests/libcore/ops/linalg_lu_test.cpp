@@ -255,6 +255,41 @@ TEST(Complex, Errors) {
             "Expected object of scalar type Float but got scalar type Double for second argument");
 }
 
+TEST(LinalgLu, PivotsThatAreNotThoseOfTheMatrix) {
+  const auto solve = [](const std::vector<std::int64_t>& pivots) {
+    return message_of([&] { linalg::lu_solve({kGeneral, core::from_values(pivots).to(DType::i32)}, kGeneral); });
+  };
+  const std::string asks = ". Did you properly pass the result of lu_factor?";
+  EXPECT_EQ(solve({2, 9, 3}), "Pivots given to lu_solve must all be smaller or equal to LU.size(-2)" + asks);
+  EXPECT_EQ(solve({0, 2, 3}), "Pivots given to lu_solve must all be greater or equal to 1" + asks);
+  EXPECT_EQ(solve({1, 2}), "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix");
+  const Tensor wide = core::ones({1, 3}, {.dtype = DType::i32});
+  EXPECT_EQ(message_of([&] {
+              linalg::lu_solve({kGeneral, wide}, kGeneral);
+            }),
+            "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape [1, 3] "
+            "instead");
+  EXPECT_EQ(message_of([&] {
+              linalg::lu_solve({kGeneral, wide[0].to(DType::i64)}, kGeneral);
+            }),
+            "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32");
+}
+
+TEST(Linalg, PivotsOfLdlThatNameNoRow) {
+  const auto solve = [](const std::vector<std::int64_t>& pivots) {
+    return message_of([&] { linalg::ldl_solve({kGeneral, core::from_values(pivots).to(DType::i32)}, kGeneral); });
+  };
+  const auto at = [](const char* position) {
+    return std::string("torch.linalg.ldl_solve: pivots are not those of a matrix of 3 rows, see position ") + position +
+           ". Did you properly pass the result of ldl_factor?";
+  };
+  EXPECT_EQ(solve({9, 2, 3}), at("0"));
+  EXPECT_EQ(solve({1, 0, 3}), at("1"));
+  EXPECT_EQ(solve({1, 2, -3}), at("2"));  // the last row has none beside it
+  EXPECT_EQ(solve({-2, -9, 3}), at("0"));
+  EXPECT_EQ(solve({-2147483648, -1, 3}), at("0"));
+}
+
 TEST(Linalg, EmptyMatricesHaveFactorsAndNorms) {
   const linalg::LU wide = linalg::lu(core::zeros({2, 0, 3})), tall = linalg::lu(core::zeros({2, 3, 0}));
   EXPECT_EQ(wide.p.sizes(), (Shape{2, 0, 0}));

@@ -399,6 +399,36 @@ def made():
          [torch.tensor([1, float("inf")])], {"norm_type": 2.0, "error_if_nonfinite": True}, grads=False)
 
 
+def borders():
+    """Where segments begin later, pivots name no row, nothing is there, and a base is no integer."""
+    for reduce in ("sum", "mean", "max", "min", "prod"):
+        for offsets in ([1, 3, 6], [0, 2, 4], [2, 2]):
+            plain("torch.segment_reduce", make(f32, 6), reduce=reduce, offsets=offsets)
+        plain("torch.segment_reduce", make(f64, 2, 5), reduce=reduce, offsets=[[0, 2, 5], [1, 1, 4]], axis=1)
+        plain("torch.segment_reduce", make(f32, 0), reduce=reduce, lengths=[0, 0])
+    plain("torch.segment_reduce", make(f32, 2), reduce="sum", offsets=[], grads=False)
+    lu, pivots = torch.linalg.lu_factor(make(f64, 3, 3))
+    for wrong in ([9, 2, 3], [0, 2, 3], [-1, 2, 3]):
+        plain("torch.lu_unpack", lu, torch.tensor(wrong, dtype=i32), grads=False)
+    ld = torch.linalg.ldl_factor(lu + lu.mT)[0]
+    case("linalg.ldl_solve_with", torch.linalg.ldl_solve, [ld[0], pivots, make(f64, 3, 1)], grads=False)
+    for op in ("torch.unbind_copy", "torch.split_copy", "torch.split_with_sizes_copy"):
+        size = {"split_size": 2} if op == "torch.split_copy" else {"split_sizes": [1]} if "sizes" in op else {}
+        plain(op, make(f32), dim=0, **size)
+    for sizes in ([4, -1], [3, 4, -4]):
+        plain("torch.split_with_sizes_copy", make(f32, 3), split_sizes=sizes, dim=0)
+    plain("torch.split_copy", make(f32, 3), split_size=0, dim=0)
+    plain("torch.split_copy", make(f32, 0, 2), split_size=0, dim=0)
+    case("torch.histogramdd", lambda x: (lambda h: [h[0], *h[1]])(torch.histogramdd(x, [2, 3])), [make(f32, 0, 2)],
+         {"bins": [2, 3]}, grads=False)
+    plain("torch.unravel_index", torch.zeros(0, 2, dtype=i64), shape=[2, 0])
+    case("torch.conv_tbc", lambda x, w, b: torch.conv_tbc(x, w, b, 2), [make(f32, 3, 2, 3), make(f32, 4, 3, 5), make(f32, 5)],
+         {"pad": 2})
+    for start, end, steps, base in ((0, 3, 5, 2.5), (1, -1, 4, 0.5)):
+        case("torch.logspace", lambda a=start, b=end, s=steps, c=base: torch.logspace(a, b, s, c, dtype=i64), [],
+             {"start": start, "end": end, "steps": steps, "base": base, "dtype": "int64"})
+
+
 def plain_lists():
     """Lists among the keywords of segment_reduce stand for tensors of integers."""
     original = torch.segment_reduce
@@ -408,7 +438,7 @@ def plain_lists():
 
 plain_lists()
 torch.nn.functional.grouped_mm = lambda a, b, offs=None, f=F.grouped_mm: f(a, b, offs=offs)
-for part in (polynomials, transforms, matrices, copies, counts, segments, rounding, layers, made):
+for part in (polynomials, transforms, matrices, copies, counts, segments, rounding, layers, made, borders):
     part()
 (FOLDER / "inventory").mkdir(parents=True, exist_ok=True)
 text = json.dumps({"torch": torch.__version__, "cases": cases}, indent=0)

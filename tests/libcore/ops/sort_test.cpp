@@ -155,4 +155,12 @@ TEST(Extremes, OfNoElementsAreRefused) {
   EXPECT_EQ(core::amax(x, {0}).sizes(), core::Shape{0});
 }
 
+TEST(Histograms, MoreBoxesThanNumbersCanCount) {
+  const std::int64_t many = 1 << 17;  // to the fourth: 2^68
+  EXPECT_EQ(message_of([&] {
+              core::histogramdd(core::ones({3, 4}), core::Shape{many, many, many, many});
+            }),
+            "Storage size calculation overflowed with sizes=[131072, 131072, 131072, 131072]");
+}
+
 }  // namespace
