@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 #include <unordered_map>
 
@@ -121,17 +120,18 @@ struct Taps {
   }
 };
 
-/// The gradient of taps that see padding alone is 0: oneDNN's kernel for bf16 leaves there what was in its memory.
-void clear_unseen_taps(const Conv2dSizes& s, std::int64_t element, void* weight_grad) {
+/// oneDNN's kernels for the gradient of a bf16 weight are wrong where a tap sees padding alone: those for AVX-512 leave
+/// there what was in its memory, those for AMX give the other taps wrong numbers too.
+bool all_taps_see_pixels(const Conv2dSizes& s) {
   const Taps rows{s.out_h, s.stride_h, s.pad_top, s.dilation_h, s.in_h};
   const Taps columns{s.out_w, s.stride_w, s.pad_left, s.dilation_w, s.in_w};
-  const std::int64_t taps = s.kernel_h * s.kernel_w, kernels = s.out_channels * (s.in_channels / s.groups);
-  for (std::int64_t tap = 0; tap < taps; ++tap) {
-    if (rows.sees(tap / s.kernel_w) && columns.sees(tap % s.kernel_w)) continue;
-    for (std::int64_t i = 0; i < kernels; ++i) {
-      std::memset(behind(weight_grad, (i * taps + tap) * element), 0, static_cast<std::size_t>(element));
-    }
+  for (std::int64_t tap = 0; tap < s.kernel_h; ++tap) {
+    if (!rows.sees(tap)) return false;
   }
+  for (std::int64_t tap = 0; tap < s.kernel_w; ++tap) {
+    if (!columns.sees(tap)) return false;
+  }
+  return true;
 }
 
 template <Element kElement>
@@ -149,7 +149,6 @@ void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   conv.primitive.execute(dnnl_stream(), arguments);
   weight.finish();
   finish_pass();
-  if constexpr (kElement == Element::bf16) clear_unseen_taps(s, kElementBytes<kElement>, p.weight_grad);
 }
 
 /// Whether a convolution sees some of the pixels of its images and nothing of the others.
@@ -218,6 +217,7 @@ void conv2d_input_grad_by_bf16(const Conv2dInputGradParams& p) {
   pixels.spread(p.sizes, p.input_grad);
 }
 void conv2d_weight_grad_by_bf16(const Conv2dWeightGradParams& p) {
+  if (!all_taps_see_pixels(p.sizes)) return conv2d_weight_grad_bf16(p);
   if (!takes_some_pixels(p.sizes)) return conv2d_weight_grad<Element::bf16>(p);
   const SomePixels pixels(p.sizes, p.input);
   conv2d_weight_grad<Element::bf16>({of_those(p.sizes), p.output_grad, pixels.data(), p.weight_grad, p.bias_grad});
