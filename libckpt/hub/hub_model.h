@@ -1,7 +1,7 @@
 #pragma once
 // HubModel: what a folder holds that Hugging Face's libraries load, and how it is written as one whole.
 // Thread safety: plain value. Use: ckpt::save_hub_model(ckpt::from_gguf_model(gguf), "back");
-// ckpt::save_hub_model(ckpt::hub_model_like("base", merged), "tuned");
+// ckpt::save_hub_model(ckpt::hub_model_like("base", checkpoint), "tuned");
 
 #include <filesystem>
 #include <string>

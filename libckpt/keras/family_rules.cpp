@@ -216,6 +216,16 @@ Names names_by_weights(const std::vector<Layer>& layers, const KnownNames& known
   return names;
 }
 
+/// Whether a weight has a name that PyTorch's modules give to none of theirs.
+bool has_names_of_keras(const std::vector<Layer>& layers) {
+  constexpr auto kShared = std::to_array<std::string_view>({"bias", "running_mean", "mean", "variance"});
+  return std::any_of(layers.begin(), layers.end(), [&](const Layer& layer) {
+    return std::any_of(layer.begin(), layer.end(), [&](const Weight& weight) {
+      return std::find(kShared.begin(), kShared.end(), weight.role->name) == kShared.end();
+    });
+  });
+}
+
 bool is_of_family(const RulePack& pack) {
   return pack.from == "Keras" && pack.from_key.empty() && !pack.backwards;
 }
@@ -229,8 +239,9 @@ Rules keras_family_rules(const RulePack& pack, const Checkpoint& checkpoint, con
   const KnownNames known(pack);
   Rule rename;
   rename.names = config ? names_by_config(config->root(), layers, known) : names_by_weights(layers, known);
-  if (rename.names.empty()) return rules_for(pack, keys);
-  if (!config && checkpoint.format != "hdf5") {
+  const bool says_no_order = !config && checkpoint.format != "hdf5";
+  if (rename.names.empty() || (says_no_order && !has_names_of_keras(layers))) return rules_for(pack, keys);
+  if (says_no_order) {
     throw core::Error(core::ErrorCode::refused,
                       "the names are those of Keras before 3, whose layers the rules count in the order of the model, "
                       "and only the .h5 file that Keras wrote says that order");

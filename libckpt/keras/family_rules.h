@@ -1,7 +1,7 @@
 #pragma once
 // Rules of a family (rule_pack.h) for files of Keras before 3, and for those that Keras 3 writes like them (.h5): such
 // name their layers, where the rules count them by class. Thread safety: pure.
-// Use: ckpt::apply_rules(file, ckpt::keras_family_rules(pack, file, keys));
+// Use: ckpt::apply_rules(checkpoint, ckpt::keras_family_rules(pack, checkpoint, keys));
 
 #include <vector>
 

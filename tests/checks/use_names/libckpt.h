@@ -19,6 +19,7 @@ extern const ckpt::Diagnosis diagnosis;
 extern const ckpt::Checkpoint gguf;
 extern const ckpt::KeyList wanted;
 extern const std::vector<ckpt::NamedShape> keys;
+extern const ckpt::RulePack pack;
 
 extern const std::string path;
 extern const std::string text;  // of a message, a list of keys, a file of rules
