@@ -73,6 +73,10 @@ void add_transforms(GradCases& cases) {
     add_complex(cases, "ifftn" + tail, {2, 2, 3, 2}, [=](const Tensor& z) { return fft::ifftn(z, all); });
     add_complex(cases, "irfft2" + tail, {2, 3, 2}, [=](const Tensor& z) { return fft::irfft2(z, all); });
     add_complex(cases, "irfftn" + tail, {2, 2, 2, 2}, [=](const Tensor& z) { return fft::irfftn(z, all); });
+    add_complex(cases, "hfft2" + tail, {2, 3, 2}, [=](const Tensor& z) { return fft::hfft2(z, all); });
+    add_complex(cases, "hfftn" + tail, {2, 2, 2, 2}, [=](const Tensor& z) { return fft::hfftn(z, all); });
+    add_real(cases, "ihfft2" + tail, {3, 4}, [=](const Tensor& x) { return fft::ihfft2(x, all); });
+    add_real(cases, "ihfftn" + tail, {2, 2, 3}, [=](const Tensor& x) { return fft::ihfftn(x, all); });
     add_real(cases, "rfft2" + tail, {3, 4}, [=](const Tensor& x) { return fft::rfft2(x, all); });
     add_real(cases, "rfftn" + tail, {2, 2, 3}, [=](const Tensor& x) { return fft::rfftn(x, all); });
   }

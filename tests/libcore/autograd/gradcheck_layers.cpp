@@ -30,6 +30,7 @@ void add_conv_cases(GradCases& cases) {
   };
   conv("conv1d", {2, 2, 5}, {3, 2, 3}, 3,
        [](T x, T w, T b) { return core::conv1d(x, w, b, {.stride = {2}, .padding = {1}}); });
+  conv("conv_tbc", {4, 2, 2}, {3, 2, 3}, 3, [](T x, T w, T b) { return core::conv_tbc(x, w, b, 1); });
   conv("conv2d", {1, 2, 4, 4}, {2, 2, 3, 2}, 2,
        [](T x, T w, T b) { return core::conv2d(x, w, b, {.stride = 2, .padding = 1}); });
   conv("conv2d/groups", {1, 4, 3, 3}, {4, 2, 2, 2}, 4,
@@ -87,6 +88,12 @@ void add_image_cases(GradCases& cases) {
     cases.add("interpolate/" + mode, {irregular(x)}, [=](In in) { return core::interpolate(in[0], options); });
   };
   resize("nearest", {1, 2, 2, 3}, {.size = {3, 5}});
+  cases.add("upsample_nearest", {irregular({1, 2, 2, 3})}, [](In in) {
+    return core::upsample_nearest(in[0], {.size = {3, 5}});
+  });
+  cases.add("upsample_bilinear", {irregular({1, 2, 2, 3})}, [](In in) {
+    return core::upsample_bilinear(in[0], {.size = {3, 5}});
+  });
   resize("bilinear_antialias", {1, 1, 4, 5}, {.size = {2, 7}, .mode = "bilinear", .antialias = true});
   resize("bicubic_antialias", {1, 1, 5, 4}, {.size = {3, 2}, .mode = "bicubic", .antialias = true});
   resize("nearest-exact", {1, 2, 3}, {.size = {5}, .mode = "nearest-exact"});
@@ -246,6 +253,11 @@ void add_pool_cases(GradCases& cases) {
   pool("lp_pool2d", {1, 1, 4, 4}, [](T x) { return core::lp_pool2d(x, 3, {2}); });
   pool("lp_pool3d", {1, 1, 2, 2, 2}, [](T x) { return core::lp_pool3d(x, 2, {2}); });
   pool("max_unpool", {1, 1, 2}, [](T x) { return core::max_unpool(x, core::tensor({{{1, 3}}}), {5}); });
+  pool("max_unpool1d", {1, 1, 2}, [](T x) { return core::max_unpool1d(x, core::tensor({{{1, 3}}}), {2}); });
+  pool("max_unpool2d", {1, 1, 1, 2}, [](T x) { return core::max_unpool2d(x, core::tensor({{{{1, 7}}}}), {2, 2}); });
+  pool("max_unpool3d", {1, 1, 1, 1, 2}, [](T x) {
+    return core::max_unpool3d(x, core::tensor({{{{{1, 15}}}}}), {2, 2, 2});
+  });
   pool("max_unpool/volume", {1, 1, 1, 1, 2}, [](T x) {
     return core::max_unpool(x, core::tensor({{{{{1, 7}}}}}), {2, 2, 2});
   });
@@ -363,6 +375,8 @@ void add_class_losses(GradCases& cases) {
   cases.add("nll_loss/image", {irregular({2, 3, 2})}, [](In in) {
     return core::nll_loss(in[0], core::tensor({{0, 2}, {1, 1}}));
   });
+  cases.add("linear_cross_entropy", {irregular({3, 2}), irregular({4, 2}), irregular({4})},
+            [=](In in) { return core::linear_cross_entropy(in[0], in[1], classes, in[2]); });
   cases.add("cross_entropy/plain", {irregular({3, 4})}, [=](In in) { return core::cross_entropy(in[0], classes); });
   cases.add("cross_entropy/probabilities", {irregular({2, 3}), irregular({2, 3}, 0.1, 0.6)},
             [](In in) { return core::cross_entropy(in[0], in[1]); });

@@ -167,6 +167,8 @@ void add_linalg_cases(GradCases& cases) {
                 });
     }
   }
+  cases.add("grid_sampler", {irregular({1, 1, 3, 2}), irregular({1, 2, 2, 2})},
+            [](In in) { return core::grid_sampler(in[0], in[1], 0, 0, true); });
   cases.add("grid_sample/depth", {irregular({1, 1, 2, 3, 2}), irregular({1, 1, 2, 1, 3})},
             [](In in) { return core::grid_sample(in[0], in[1], {.align_corners = true}); });
   cases.add("affine_grid", {irregular({2, 2, 3})}, [](In in) { return core::affine_grid(in[0], {2, 1, 2, 3}, false); });

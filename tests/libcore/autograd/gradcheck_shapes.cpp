@@ -1,5 +1,6 @@
 // Rows of views, joining, picking and operations in place.
 #include "libcore/ops/activation.h"
+#include "libcore/ops/complex.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/join.h"
@@ -67,6 +68,39 @@ void add_view_cases(GradCases& cases) {
   }
 }
 
+namespace {
+
+/// Of views, and of the parts into which views cut.
+void add_copies_of_views(GradCases& cases) {
+  const auto copy = [&cases](const std::string& name, const std::function<Tensor(const Tensor&)>& f) {
+    cases.add(name, {strided({2, 3, 2})}, [=](In in) { return f(in[0]); });
+  };
+  copy("alias_copy", [](const Tensor& x) { return core::alias_copy(x); });
+  copy("as_strided_copy", [](const Tensor& x) { return core::as_strided_copy(x.contiguous(), {3, 2}, {2, 3}, 1); });
+  copy("diagonal_copy", [](const Tensor& x) { return core::diagonal_copy(x, 1, 0, 1); });
+  copy("expand_copy", [](const Tensor& x) { return core::expand_copy(x, {2, 2, 3, 2}); });
+  copy("permute_copy", [](const Tensor& x) { return core::permute_copy(x, {2, 0, 1}); });
+  copy("select_copy", [](const Tensor& x) { return core::select_copy(x, 1, -1); });
+  copy("slice_copy", [](const Tensor& x) { return core::slice_copy(x, 1, 0, 3, 2); });
+  copy("squeeze_copy", [](const Tensor& x) { return core::squeeze_copy(x.unsqueeze(0)); });
+  copy("unsqueeze_copy", [](const Tensor& x) { return core::unsqueeze_copy(x, 1); });
+  copy("t_copy", [](const Tensor& x) { return core::t_copy(x.select(0, 1)); });
+  copy("transpose_copy", [](const Tensor& x) { return core::transpose_copy(x, 0, 2); });
+  copy("unfold_copy", [](const Tensor& x) { return core::unfold_copy(x, 1, 2, 1); });
+  copy("view_copy", [](const Tensor& x) { return core::view_copy(x.contiguous(), {4, 3}); });
+  copy("view_as_real_copy",
+       [](const Tensor& x) { return core::view_as_real_copy(core::view_as_complex(x.contiguous())); });
+  copy("view_as_complex_copy",
+       [](const Tensor& x) { return core::view_as_real(core::view_as_complex_copy(x.contiguous())); });
+  cases.many("split_copy", {irregular({5, 2})}, [](In in) { return core::split_copy(in[0], 2); });
+  cases.many("split_with_sizes_copy", {irregular({2, 5})}, [](In in) {
+    return core::split_with_sizes_copy(in[0], {2, 3}, 1);
+  });
+  cases.many("unbind_copy", {irregular({2, 3})}, [](In in) { return core::unbind_copy(in[0], 1); });
+}
+
+}  // namespace
+
 void add_joining_cases(GradCases& cases) {
   const auto join = [&cases](const std::string& name, Tensor (*f)(const std::vector<Tensor>&)) {
     cases.add(name, {irregular({2, 3}), strided({2, 3})}, [=](In in) { return f({in[0], in[1]}); });
@@ -94,6 +128,7 @@ void add_joining_cases(GradCases& cases) {
   cases.many("hsplit", {irregular({2, 4})}, [](In in) { return core::hsplit(in[0], 2); });
   cases.many("dsplit", {irregular({2, 1, 4})}, [](In in) { return core::dsplit(in[0], 2); });
   cases.add("narrow_copy", {strided({3, 4})}, [](In in) { return core::narrow_copy(in[0], 1, 1, 2); });
+  add_copies_of_views(cases);
   cases.add("sum_to_size", {strided({2, 3, 4})}, [](In in) { return core::sum_to_size(in[0], {3, 1}); });
   cases.many("vsplit", {irregular({4, 2})}, [](In in) { return core::vsplit(in[0], 2); });
   cases.many("broadcast_tensors", {irregular({2, 1}), irregular({3})}, [](In in) {
@@ -154,6 +189,11 @@ void add_picking_cases(GradCases& cases) {
       two(std::string("scatter_reduce/") + reduce + (self ? "" : "_alone"), {3, 2},
           [=](T x, T y) { return core::scatter_reduce(x, 1, at, y, reduce, self); });
     }
+  }
+  for (const char* reduce : {"sum", "mean", "max", "min", "prod"}) {
+    cases.add(std::string("segment_reduce/") + reduce, {irregular({5, 2})}, [=](In in) {
+      return core::segment_reduce(in[0], reduce, {.lengths = core::tensor({2, 3})});
+    });
   }
   two("index_add", {3, 3}, [=](T x, T y) { return core::index_add(x, 1, rows, y); });
   two("index_copy", {3, 2}, [=](T x, T y) { return core::index_copy(x, 1, core::tensor({2, 0}), y); });

@@ -163,8 +163,16 @@ TEST(GradcheckTable, HoldsEveryNodeOfTheLibrary) {
   EXPECT_EQ(missing, std::set<std::string>()) << "operations without a row in the table of gradients";
 }
 
-/// Functions of the headers whose results have no gradient, or that are no operations.
-const std::set<std::string> kWithoutGradient = {"all",
+/// Functions of the headers whose results have no gradient, or that are no operations; grouped_mm() takes no f64, and
+/// the gradient of rounding to steps is not that of its values (golden_inventory compares both with PyTorch's).
+const std::set<std::string> kWithoutGradient = {"airy_ai",
+                                                "detach_copy",
+                                                "fake_quantize_per_channel_affine",
+                                                "fake_quantize_per_tensor_affine",
+                                                "grouped_mm",
+                                                "hash_tensor",
+                                                "unravel_index",
+                                                "all",
                                                 "any",
                                                 "argmax",
                                                 "argmin",
