@@ -1,6 +1,6 @@
 #include "libcore/backend/cpu/conv/onednn.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
@@ -64,11 +64,25 @@ Tag output_tag(const Key& key, Tag layout) {
   return key.sizes.in_channels == 1 && key.blocked == 0 ? Tag::any : layout;
 }
 
+/// oneDNN 2 computes some convolutions of bf16 wrong by AMX: forward where a stride is 3 or larger than the kernel (34
+/// to 8 channels, 1 x 4, stride 3), gradients of weights where rows are dilated or channels leave a rest of blocks of
+/// 32. Of those allowed here 2,000 random ones were right, all passes.
+bool amx_computes_right(const Conv2dSizes& s) {
+  const bool plain =
+      s.groups == 1 && s.dilation_h * s.dilation_w == 1 && s.kernel_h == s.kernel_w && s.kernel_h % 2 == 1;
+  const bool by_small_steps = s.stride_h == s.stride_w && s.stride_h <= std::min<std::int64_t>(2, s.kernel_h);
+  const bool even_padding =
+      s.pad_top == s.pad_left && s.pad_top == s.pad_bottom && s.pad_left == s.pad_right && s.pad_top <= s.kernel_h / 2;
+  const bool whole_blocks = (s.in_channels <= 32 || s.in_channels % 32 == 0) && s.out_channels % 16 == 0;
+  return plain && by_small_steps && even_padding && whole_blocks && s.kernel_h <= 7;
+}
+
 /// The pieces that all three descriptors are made of.
 struct Request {
   memory::desc image, weight, bias, output;
   Dims strides, dilates, pad_before, pad_after;
   dnnl::primitive_attr attr;
+  bool takes_amx;
 
   Request(const Key& key, Tag layout)
       : image(image_dims(key.sizes), key.type(), image_tag(key, layout)),
@@ -77,7 +91,8 @@ struct Request {
         strides{key.sizes.stride_h, key.sizes.stride_w},
         dilates{key.sizes.dilation_h - 1, key.sizes.dilation_w - 1},
         pad_before{key.sizes.pad_top, key.sizes.pad_left},
-        pad_after{key.sizes.pad_bottom, key.sizes.pad_right} {
+        pad_after{key.sizes.pad_bottom, key.sizes.pad_right},
+        takes_amx(amx_computes_right(key.sizes)) {
     if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, key.type(), Tag::x);
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     attr.set_post_ops(epilogue(key));
@@ -112,17 +127,30 @@ struct Request {
   dnnl::convolution_forward::primitive_desc forward() const {
     const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
                                                image, weight, bias, output, strides, dilates, pad_before, pad_after);
-    return {desc, attr, dnnl_engine()};
+    return trusted(dnnl::convolution_forward::primitive_desc(desc, attr, dnnl_engine()));
   }
   dnnl::convolution_backward_data::primitive_desc input_grad() const {
     const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, image, weight, output,
                                                      strides, dilates, pad_before, pad_after);
-    return {desc, attr, dnnl_engine(), forward()};
+    const auto hint = forward();
+    return trusted(dnnl::convolution_backward_data::primitive_desc(desc, attr, dnnl_engine(), hint));
   }
   dnnl::convolution_backward_weights::primitive_desc weight_grad() const {
     const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, image, weight, bias,
                                                         output, strides, dilates, pad_before, pad_after);
-    return {desc, attr, dnnl_engine(), forward()};
+    const auto hint = forward();
+    return trusted(dnnl::convolution_backward_weights::primitive_desc(desc, attr, dnnl_engine(), hint));
+  }
+
+  /// With the first kernel in oneDNN's list that computes right. REQUIRES: what it was made with is there.
+  template <class Description>
+  Description trusted(Description description) const {
+    const auto by_amx = [&] {
+      return std::string_view(description.impl_info_str()).find("amx") != std::string_view::npos;
+    };
+    while (!takes_amx && by_amx() && description.next_impl()) {
+    }
+    return description;
   }
 };
 
@@ -167,28 +195,14 @@ Convolution make_convolution(const Key& key) {
   return made;
 }
 
-/// oneDNN 2 computes some convolutions of bf16 wrong by AMX, forward (34 to 8 channels, 1 x 4, stride 3) as well as
-/// gradients of weights (dilated rows, more than 32 channels); 2,000 random ones without AMX were right. Whoever names
-/// a level of their own keeps it.
-void keep_off_amx() {
-  static const bool done = [] {
-    const bool named = std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
-    if (dnnl_version()->major < 3 && !named) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
-  keep_off_amx();
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   return cpu;
 }
 
 bool dnnl_takes_bf16() {
-  keep_off_amx();
   const auto has = [](int all, int some) { return (all & some) == some; };
   return multiplies_bf16() &&
          has(static_cast<int>(dnnl_get_effective_cpu_isa()), static_cast<int>(dnnl_cpu_isa_avx512_core_bf16));
