@@ -178,7 +178,6 @@ void SnapshotMemory::prepare(std::size_t bytes) {
   if (bytes == 0) return;
   const core::Storage block = take(bytes);
   auto* data = static_cast<std::byte*>(block.data());
-  ::madvise(data, block.nbytes(), MADV_HUGEPAGE);  // a wish
   if (::madvise(data, block.nbytes(), MADV_POPULATE_WRITE) == 0) return;
   constexpr std::size_t kPage = 4096;  // older systems have no such wish
   for (std::size_t at = 0; at < block.nbytes(); at += kPage) data[at] = std::byte{};

@@ -1,6 +1,5 @@
 #include "libckpt/dist/save_async.h"
 
-#include <atomic>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -13,44 +12,12 @@
 
 namespace ckpt::dist {
 
-namespace {
-
-/// What saves in the background have in common: each begins when the one before has ended.
-struct Turns {
-  std::mutex mutex;
-  std::shared_future<void> before;  ///< not of a PendingSave, which may be going away in another thread
-  std::shared_ptr<SnapshotMemory> kept;
-  std::atomic<bool> hurry = false;  ///< somebody waits for the thread of the one before
-
-  /// Never destroyed: saves of static lifetime ask it.
-  static Turns& all() {
-    static auto* turns = new Turns;
-    return *turns;
-  }
-  // REQUIRES: the mutex is held.
-  bool is_busy() const {
-    return before.valid() && before.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-  }
-  /// Waits for what is under way.
-  std::shared_ptr<SnapshotMemory> begin(bool keep_copies) {
-    hurry = true;
-    if (before.valid()) before.wait();
-    if (!keep_copies) kept.reset();
-    if (keep_copies && kept == nullptr) kept = std::make_shared<SnapshotMemory>();
-    hurry = false;
-    return kept;
-  }
-};
-
-}  // namespace
-
 struct PendingSave::State {
   std::shared_future<SaveFacts> facts;
   std::shared_future<void> copied;
   std::thread thread;
 
   ~State() {
-    Turns::all().hurry = true;
     if (thread.joinable()) thread.join();
   }
 };
@@ -100,12 +67,10 @@ class Work {
     return save_by(*ranks_, tree_, path_, options_);
   }
 
-  void let_go() { tree_ = Value(); }
-  /// Once nothing reads it.
-  void rest_memory(const std::atomic<bool>& hurry) {
-    if (memory_ == nullptr) return;
-    memory_->join_pages(hurry);
-    memory_->rest();
+  /// The memory is free when the save is said to be done.
+  void let_go() {
+    tree_ = Value();
+    if (memory_ != nullptr) memory_->rest();
   }
 
  private:
@@ -117,6 +82,29 @@ class Work {
   SaveOptions options_;
   std::string outcome_;
   std::promise<void> copied_;
+};
+
+/// What saves in the background have in common: each begins when the one before has ended.
+struct Turns {
+  std::mutex mutex;
+  std::shared_future<void> before;  ///< not of a PendingSave, which may be going away in another thread
+  std::shared_ptr<SnapshotMemory> kept;
+
+  static Turns& all() {
+    static Turns turns;
+    return turns;
+  }
+  // REQUIRES: the mutex is held.
+  bool is_busy() const {
+    return before.valid() && before.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
+  /// Waits for what is under way.
+  std::shared_ptr<SnapshotMemory> begin(bool keep_copies) {
+    if (before.valid()) before.wait();
+    if (!keep_copies) kept.reset();
+    if (keep_copies && kept == nullptr) kept = std::make_shared<SnapshotMemory>();
+    return kept;
+  }
 };
 
 /// A thread that is joined at the end of the process, at the latest.
@@ -175,9 +163,8 @@ PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::f
   save.state_->facts = task.get_future().share();
   std::promise<void> ended;
   turns.before = ended.get_future().share();
-  save.state_->thread = std::thread([task = std::move(task), ended = std::move(ended), work, &turns]() mutable {
+  save.state_->thread = std::thread([task = std::move(task), ended = std::move(ended)]() mutable {
     task();
-    work->rest_memory(turns.hurry);
     ended.set_value();
   });
   return save;

@@ -39,8 +39,7 @@ class SnapshotMemory {
   /// A block of at least `bytes`: the one of before, unless it is too small or more than twice as large. Errors: out of
   /// memory.
   core::Storage take(std::size_t bytes);
-  /// The same with all its pages there, huge ones if the system has any, so that the next take() of so many bytes costs
-  /// nothing. Errors: out of memory.
+  /// The same with all its pages there, so that the next take() of so many bytes costs nothing. Errors: out of memory.
   void prepare(std::size_t bytes);
   /// Nothing reads the block until it is taken again. The system may have its pages back whenever it needs some; those
   /// that it leaves are there at once.
