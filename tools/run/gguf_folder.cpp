@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "libckpt/hint.h"
 #include "libckpt/hub/gguf_model.h"
+#include "libckpt/io/atomic_file.h"
 #include "libckpt/open_save.h"
 #include "libckpt/transform/quantize.h"
 #include "libcore/base/error.h"
@@ -65,11 +65,10 @@ void GgufFolder::make_folder() {
 
 void GgufFolder::write(const std::string& name, core::Bytes bytes) {
   const fs::path path = folder_ / name;
-  ckpt::detail::Step step;
   pending_files_.emplace_back(AT_FDCWD, path.native());
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!out.flush()) throw Error(ErrorCode::io, "cannot be written").add_context(path.string());
+  ckpt::AtomicFile file(path, {.durable = false, .lock = false});
+  file.write(bytes);
+  file.commit();
 }
 
 void GgufFolder::store_weights() {
