@@ -69,7 +69,9 @@ class Taking {
  public:
   Taking() {
     if (taking_)
-      throw core::Error(core::ErrorCode::usage, "a hook that runs while a save is taken asks for another save");
+      throw core::Error(
+          core::ErrorCode::usage,
+          "a hook that runs while a save takes its copy asks for another save: save when that call has returned");
     taking_ = true;
   }
   ~Taking() { taking_ = false; }
