@@ -1,7 +1,8 @@
 #pragma once
 // Matrix products of bf16 by tiles (AMX): one instruction adds 32 products to each of sixteen by sixteen sums. Beside
-// oneDNN 2.6, which has such kernels too, every matrix is read from memory once, in the order in which it lies, and the
-// result is written row by row: 1.0 to 1.9 times as fast, most where a is transposed, as in the gradient of a weight.
+// oneDNN 2.6, which has such kernels too, matrices are read in the order in which they lie, once where one of them fits
+// the cache, and the result is written row by row: as fast up to 1.9 times, most where a is transposed, as in the
+// gradient of a weight (tests/bench/README.md).
 // REQUIRES: multiplies_tiles(). Compiled for AVX-512 alone. Thread safety: pure functions.
 // Use: if (multiplies_tiles()) avx512::tile_product(params);
 
