@@ -67,7 +67,7 @@ constexpr std::uint32_t bit(std::uint32_t attribute) {
 enum class Class : std::uint8_t { none, metadata, tensor, bytes, properties, chunk, index, info, storage_meta, size };
 
 Class class_of(const PickleSymbol& symbol) {
-  constexpr std::pair<std::string_view, Class> kClasses[] = {
+  constexpr std::pair<std::string_view, Class> kKnown[] = {
       {"Metadata", Class::metadata},          {"TensorStorageMetadata", Class::tensor},
       {"BytesStorageMetadata", Class::bytes}, {"TensorProperties", Class::properties},
       {"ChunkStorageMetadata", Class::chunk}, {"MetadataIndex", Class::index},
@@ -76,7 +76,7 @@ Class class_of(const PickleSymbol& symbol) {
   if (symbol.full == "torch.Size") return Class::size;
   if (!symbol.full.starts_with("torch.distributed.")) return Class::none;
   const std::string_view name = std::string_view(symbol.full).substr(symbol.full.rfind('.') + 1);
-  for (const auto& [known, type] : kClasses) {
+  for (const auto& [known, type] : kKnown) {
     if (name == known) return type;
   }
   return Class::none;
