@@ -111,5 +111,5 @@ int main() {
   }
   std::sort(files.begin(), files.end());
   for (const auto& file : files) run_file(file, run);
-  return run.finish() == 0 ? 0 : 1;
+  return run.finish();
 }

@@ -1,6 +1,8 @@
 #include "tests/support/golden.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -57,7 +59,34 @@ int GoldenRun::finish() {
   for (const auto& [why, ids] : by_reason) std::cout << "skipped (" << why << "):" << ids << '\n';
   std::cout << "golden " << name_ << ": " << passed_ << " passed, " << failed_ << " failed, " << skipped_.size()
             << " skipped\n";
-  return failed_;
+  return failed_ == 0 && passed_ > 0 ? 0 : 1;
+}
+
+void guarded(GoldenRun& run, const std::string& id, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    run.fail(id, std::string("threw: ") + error.what());
+  }
+}
+
+int golden_entries(const std::string& name, const std::string& folder, std::string_view ending,
+                   const std::function<void(GoldenRun& run, const std::filesystem::path& entry)>& check) {
+  const auto root = golden_file(folder);
+  if (!root) {
+    std::cout << "golden " << name << ": no " << folder << " here, skipped\n";
+    return 77;
+  }
+  std::vector<std::filesystem::path> entries;
+  for (const auto& entry : std::filesystem::directory_iterator(*root)) {
+    if (entry.path().filename().string().ends_with(ending)) entries.push_back(entry.path());
+  }
+  std::sort(entries.begin(), entries.end());
+  GoldenRun run(name);
+  for (const std::filesystem::path& entry : entries) {
+    guarded(run, entry.filename().string(), [&] { check(run, entry); });
+  }
+  return run.finish();
 }
 
 }  // namespace test

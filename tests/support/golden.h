@@ -3,8 +3,10 @@
 // Use: test::GoldenRun run("printing"); for (case) run.check(id, text == expected, text); run.finish();
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace test {
@@ -25,7 +27,8 @@ class GoldenRun {
   /// pass() or fail(id, why).
   void check(const std::string& id, bool ok, const std::string& why);
   int passed() const { return passed_; }
-  /// Prints "golden NAME: N passed, N failed, N skipped" and the skipped ids; returns the number of failures.
+  /// Prints "golden NAME: N passed, N failed, N skipped" and the skipped ids; returns the exit status of the program:
+  /// 0, or 1 where a case failed or none passed.
   int finish();
 
  private:
@@ -34,5 +37,14 @@ class GoldenRun {
   int failed_ = 0;
   std::vector<std::pair<std::string, std::string>> skipped_;
 };
+
+/// Runs `body` for one case; whatever it throws becomes a failure of `id`.
+void guarded(GoldenRun& run, const std::string& id, const std::function<void()>& body);
+
+/// The main() of data in which every file or folder is a case: calls `check` for each entry of the golden folder
+/// `folder` whose name ends in `ending`, in the order of names; what it throws is a failure of that entry. Exit status:
+/// 0 all passed, 1 something failed or nothing passed, 77 the folder is not there.
+int golden_entries(const std::string& name, const std::string& folder, std::string_view ending,
+                   const std::function<void(GoldenRun& run, const std::filesystem::path& entry)>& check);
 
 }  // namespace test

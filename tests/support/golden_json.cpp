@@ -90,14 +90,6 @@ core::DType dtype(Json value) {
   return core::parse_dtype(text(value));
 }
 
-void guarded(GoldenRun& run, const std::string& id, const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    run.fail(id, std::string("threw: ") + error.what());
-  }
-}
-
 int golden_main(const std::string& name, const std::string& relative,
                 const std::function<void(Json root, GoldenRun& run)>& body) {
   auto path = golden_file(relative);
@@ -108,27 +100,15 @@ int golden_main(const std::string& name, const std::string& relative,
   GoldenRun run(name);
   GoldenJson json(*path);
   guarded(run, "(whole file)", [&] { body(json.root(), run); });
-  bool passed_any = run.passed() > 0;
-  return run.finish() == 0 && passed_any ? 0 : 1;
+  return run.finish();
 }
 
 int golden_folder_main(const std::string& name,
                        const std::function<std::string(const std::filesystem::path& one)>& fault_of) {
-  const auto root = golden_file(name);
-  if (!root) {
-    std::cout << "golden " << name << ": not here, skipped\n";
-    return 77;
-  }
-  GoldenRun run(name);
-  for (const auto& one : std::filesystem::directory_iterator(*root)) {
-    const std::string id = one.path().filename().string();
-    guarded(run, id, [&] {
-      const std::string fault = fault_of(one.path());
-      run.check(id, fault.empty(), fault);
-    });
-  }
-  const bool passed_any = run.passed() > 0;
-  return run.finish() == 0 && passed_any ? 0 : 1;
+  return golden_entries(name, name, "", [&](GoldenRun& run, const std::filesystem::path& one) {
+    const std::string fault = fault_of(one);
+    run.check(one.filename().string(), fault.empty(), fault);
+  });
 }
 
 }  // namespace test

@@ -57,7 +57,5 @@ int golden_main(const std::string& name, const std::string& relative,
 /// As golden_main(), for a golden folder `name` in which each entry is a case: "" or what is wrong with it.
 int golden_folder_main(const std::string& name,
                        const std::function<std::string(const std::filesystem::path& one)>& fault_of);
-/// Runs `body` for one case; whatever it throws becomes a failure of `id`.
-void guarded(GoldenRun& run, const std::string& id, const std::function<void()>& body);
 
 }  // namespace test

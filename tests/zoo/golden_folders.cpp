@@ -41,16 +41,9 @@ std::string fault_of(const fs::path& folder) {
 }  // namespace
 
 int main() {
-  test::GoldenRun run("zoo_folders");
-  auto root = test::golden_file("zoo/folders");
-  if (!root) return 77;
-  for (const auto& entry : fs::directory_iterator(*root)) {
-    if (!entry.is_directory()) continue;
-    const std::string name = entry.path().filename().string();
-    test::guarded(run, name, [&] {
-      const std::string fault = fault_of(entry.path());
-      run.check(name, fault.empty(), fault);
-    });
-  }
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("zoo_folders", "zoo/folders", "", [](test::GoldenRun& run, const fs::path& folder) {
+    if (!fs::is_directory(folder)) return;
+    const std::string fault = fault_of(folder);
+    run.check(folder.filename().string(), fault.empty(), fault);
+  });
 }

@@ -26,10 +26,5 @@ void check_case(test::GoldenRun& run, const fs::path& folder) {
 }  // namespace
 
 int main() {
-  auto folder = test::golden_file("keras");
-  if (!folder) return 77;
-  test::GoldenRun run("keras");
-  run.check("cases", !fs::is_empty(*folder), "there are none");
-  for (const auto& entry : fs::directory_iterator(*folder)) check_case(run, entry.path());
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("keras", "keras", "", check_case);
 }

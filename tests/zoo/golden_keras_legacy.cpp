@@ -43,16 +43,5 @@ void check_case(test::GoldenRun& run, const fs::path& folder) {
 }  // namespace
 
 int main() {
-  auto folder = test::golden_file("keras_legacy");
-  if (!folder) return 77;
-  test::GoldenRun run("keras_legacy");
-  run.check("cases", !fs::is_empty(*folder), "there are none");
-  for (const auto& entry : fs::directory_iterator(*folder)) {
-    try {
-      check_case(run, entry.path());
-    } catch (const std::exception& error) {
-      run.fail(entry.path().filename().string(), error.what());
-    }
-  }
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("keras_legacy", "keras_legacy", "", check_case);
 }

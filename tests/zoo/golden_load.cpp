@@ -98,17 +98,11 @@ void check(const MapFile& map) {
 }  // namespace
 
 int main() {
-  test::GoldenRun run("zoo_load");
-  auto folder = test::golden_file("zoo/maps");
-  if (!folder) return 77;
-  for (const auto& entry : fs::directory_iterator(*folder)) {
-    const std::string name = entry.path().stem().string();
-    test::guarded(run, name, [&] {
-      std::optional<MapFile> map = test::read_map(entry.path());
-      if (!map) return run.skip(name, "map_files.cpp does not name it, or its model is not here");
-      check(*map);
-      run.pass(name);
-    });
-  }
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("zoo_load", "zoo/maps", "", [](test::GoldenRun& run, const fs::path& file) {
+    const std::string name = file.stem().string();
+    std::optional<MapFile> map = test::read_map(file);
+    if (!map) return run.skip(name, "map_files.cpp does not name it, or its model is not here");
+    check(*map);
+    run.pass(name);
+  });
 }

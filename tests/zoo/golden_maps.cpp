@@ -95,9 +95,5 @@ void run_map(test::GoldenRun& run, const fs::path& file) {
 }  // namespace
 
 int main() {
-  test::GoldenRun run("zoo_maps");
-  auto folder = test::golden_file("zoo/maps");
-  if (!folder) return 77;
-  for (const auto& entry : fs::directory_iterator(*folder)) run_map(run, entry.path());
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("zoo_maps", "zoo/maps", "", run_map);
 }

@@ -298,5 +298,5 @@ int main(int argc, char** argv) {
   for (const auto& entry : std::filesystem::directory_iterator(*folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) run_file(settings, file, run);
-  return run.finish() == 0 ? 0 : 1;
+  return run.finish();
 }

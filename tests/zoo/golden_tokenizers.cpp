@@ -132,5 +132,5 @@ int main() {
   std::cout << tokenizers.size() << " tokenizers; texts whose numbers and decoded forms are the same:\n";
   for (const auto& [script, tally] : tallies)
     std::cout << "  " << script << " " << tally.same << " of " << tally.all << "\n";
-  return run.finish() == 0 && run.passed() > 0 ? 0 : 1;
+  return run.finish();
 }

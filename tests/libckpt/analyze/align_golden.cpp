@@ -184,24 +184,15 @@ std::string check(const Map& map, bool reverse_order) {
 }  // namespace
 
 int main() {
-  std::optional<std::filesystem::path> folder = test::golden_file("zoo/maps");
-  if (!folder) return 77;
-  test::GoldenRun run("align maps");
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(*folder)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) {
-    for (bool reverse_order : {false, true}) {
-      std::string id = file.stem().string() + (reverse_order ? " reversed" : "");
-      test::guarded(run, id, [&] {
-        test::GoldenJson json(file);
-        std::string difference = check(read_map(json.root()), reverse_order);
-        run.check(id, difference.empty(), difference);
-      });
-    }
-  }
-  bool none = run.passed() == 0;
-  return run.finish() > 0 || none ? 1 : 0;
+  return test::golden_entries("align maps", "zoo/maps", ".json",
+                              [](test::GoldenRun& run, const std::filesystem::path& file) {
+                                for (bool reverse_order : {false, true}) {
+                                  std::string id = file.stem().string() + (reverse_order ? " reversed" : "");
+                                  test::guarded(run, id, [&] {
+                                    test::GoldenJson json(file);
+                                    std::string difference = check(read_map(json.root()), reverse_order);
+                                    run.check(id, difference.empty(), difference);
+                                  });
+                                }
+                              });
 }

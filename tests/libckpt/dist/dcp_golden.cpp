@@ -1,7 +1,6 @@
 // Golden data set dist/dcp: folders that torch.distributed.checkpoint wrote, with the pieces and the whole tensors.
 // Each is read whole, in the pieces of 1 to 5 ranks, and written again by as many ranks as threads. Everything comes
 // from the files of the cases. Exits with 77 when the data is absent.
-#include <algorithm>
 #include <cstdio>
 
 #include "libckpt/ckpt.h"
@@ -201,22 +200,11 @@ class Case {
 }  // namespace
 
 int main() {
-  std::optional<fs::path> folder = test::golden_file("dist/dcp");
   std::optional<fs::path> whole = test::golden_file("dist/dcp.safetensors");
-  if (!folder || !whole) return 77;
+  if (!whole) return 77;
   test::GoldenArrays arrays(*whole);
-  test::GoldenRun run("dist_dcp");
-  std::vector<fs::path> cases;
-  for (const auto& entry : fs::directory_iterator(*folder)) {
-    if (entry.path().extension() == ".json") cases.push_back(entry.path());
-  }
-  std::sort(cases.begin(), cases.end());
-  for (const fs::path& path : cases) {
-    test::guarded(run, path.stem().string(), [&] {
-      test::GoldenJson json(path);
-      Case(*folder / path.stem(), json.root(), arrays, run).run();
-    });
-  }
-  int failed = run.finish();
-  return failed > 0 || run.passed() == 0 ? 1 : 0;
+  return test::golden_entries("dist_dcp", "dist/dcp", ".json", [&](test::GoldenRun& run, const fs::path& path) {
+    test::GoldenJson json(path);
+    Case(path.parent_path() / path.stem(), json.root(), arrays, run).run();
+  });
 }

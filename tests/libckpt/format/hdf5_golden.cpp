@@ -184,5 +184,5 @@ int main() {
   }
   if (!any) return 77;
   check_archives(run);
-  return run.finish() == 0 ? 0 : 1;
+  return run.finish();
 }

@@ -141,11 +141,5 @@ void check_file(test::GoldenRun& run, const fs::path& file) {
 }  // namespace
 
 int main() {
-  auto root = test::golden_file("gguf_models");
-  if (!root) return 77;
-  test::GoldenRun run("gguf_models");
-  for (const auto& entry : fs::directory_iterator(*root)) {
-    if (entry.path().extension() == ".gguf") check_file(run, entry.path());
-  }
-  return run.finish() == 0 && run.passed() > 0 ? 0 : 1;
+  return test::golden_entries("gguf_models", "gguf_models", ".gguf", check_file);
 }

@@ -47,16 +47,5 @@ void check_case(test::GoldenRun& run, const fs::path& folder) {
 }  // namespace
 
 int main() {
-  auto folder = test::golden_file("keras_layers");
-  if (!folder) return 77;
-  test::GoldenRun run("keras_layers");
-  run.check("cases", !fs::is_empty(*folder), "there are none");
-  for (const auto& entry : fs::directory_iterator(*folder)) {
-    try {
-      check_case(run, entry.path());
-    } catch (const std::exception& error) {
-      run.fail(entry.path().filename().string(), error.what());
-    }
-  }
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("keras_layers", "keras_layers", "", check_case);
 }

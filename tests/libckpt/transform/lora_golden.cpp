@@ -22,9 +22,5 @@ void check_case(test::GoldenRun& run, const std::filesystem::path& folder) {
 }  // namespace
 
 int main() {
-  auto folder = test::golden_file("lora");
-  if (!folder) return 77;
-  test::GoldenRun run("lora");
-  for (const auto& entry : std::filesystem::directory_iterator(*folder)) check_case(run, entry.path());
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("lora", "lora", "", check_case);
 }

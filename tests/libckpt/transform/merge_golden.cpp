@@ -61,11 +61,5 @@ void check_case(test::GoldenRun& run, const fs::path& path) {
 }  // namespace
 
 int main() {
-  auto folder = test::golden_file("merge");
-  if (!folder) return 77;
-  test::GoldenRun run("merge");
-  for (const auto& file : fs::directory_iterator(*folder)) {
-    if (file.path().extension() == ".json") check_case(run, file.path());
-  }
-  return run.finish() == 0 ? 0 : 1;
+  return test::golden_entries("merge", "merge", ".json", check_case);
 }

@@ -42,11 +42,5 @@ void check_case(test::GoldenRun& run, const fs::path& weights) {
 }  // namespace
 
 int main() {
-  auto folder = test::golden_file("quantized_layers");
-  if (!folder) return 77;
-  test::GoldenRun run("quantized_layers");
-  for (const auto& entry : fs::directory_iterator(*folder)) {
-    if (entry.path().string().ends_with(".weights.safetensors")) check_case(run, entry.path());
-  }
-  return run.finish() == 0 && run.passed() > 0 ? 0 : 1;
+  return test::golden_entries("quantized_layers", "quantized_layers", ".weights.safetensors", check_case);
 }
