@@ -11,12 +11,11 @@
 #include <mutex>
 #include <set>
 
-#include "libcore/backend/device_registry.h"
 #include "libcore/backend/nccl_rank.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
-#include "libcore/base/text.h"
 #include "libcore/base/warning.h"
+#include "libcore/dist/backends.h"
 #include "libcore/dist/hooks.h"
 #include "libcore/dist/mpi_library.h"
 #include "libcore/dist/tcp_store.h"
@@ -26,13 +25,6 @@ namespace {
 
 using core::detail::fail;
 using core::detail::fail_value;
-
-/// Who exchanges the memory of which device.
-struct Backends {
-  std::string text = {};  ///< what was asked for; empty: nothing
-  std::string cpu = {};   ///< "gloo", "mpi", or nothing
-  std::string cuda = {};  ///< "nccl"; "host": by that of the CPU; "any": by NCCL if that can be; or nothing
-};
 
 /// Never destroyed: threads may still be caught in an engine when the process ends.
 struct World {
@@ -197,63 +189,6 @@ Meeting meet(const InitOptions& options) {
   fail("No rendezvous handler for " + (scheme == std::string::npos ? method : method.substr(0, scheme)) + "://");
 }
 
-Backends of_one_name(const std::string& name) {
-  if (name.empty()) return {.cpu = "gloo", .cuda = "any"};
-  if (name == "gloo" || name == "mpi") return {.text = name, .cpu = name, .cuda = "host"};
-  if (name == "nccl") return {.text = name, .cuda = name};
-  throw Error(ErrorCode::assertion, "Unknown backend type " + name);
-}
-
-/// "cpu:gloo,cuda:nccl", in small letters.
-Backends of_pairs(const std::string& text) {
-  const std::string hint =
-      "The custom backend string argument is invalid: " + text +
-      ". Custom backend string is an experimental feature where the backend string must be in the format: "
-      "\"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl'";
-  Backends found{.text = text};
-  for (const std::string_view pair : split(text, ',')) {
-    const std::size_t colon = pair.find(':');
-    if (colon == std::string_view::npos || pair.find(':', colon + 1) != std::string_view::npos) {
-      fail_value("Invalid device:backend pairing: " + std::string(pair) + ". " + hint);
-    }
-    const std::string device(pair.substr(0, colon));
-    const std::string name(pair.substr(colon + 1));
-    if (device != "cpu" && device != "cuda")
-      fail_value("Invalid device:backend pairing: " + std::string(pair) + ". " + hint);
-    std::string& place = device == "cpu" ? found.cpu : found.cuda;
-    if (!place.empty()) fail_value("Duplicate device type " + device + " in backend string: " + name + ". " + hint);
-    if (name != "gloo" && name != "mpi" && name != "nccl")
-      throw Error(ErrorCode::assertion, "Unknown backend type " + name);
-    place = name;
-  }
-  if (found.cpu == "nccl") fail("No backend type associated with device type cpu");
-  if (found.cuda == "nccl" || found.cuda.empty()) return found;
-  // The memory of GPUs goes through that of the host.
-  if (!found.cpu.empty() && found.cpu != found.cuda) {
-    fail_value("the backend of cuda is " + found.cuda + " and that of cpu " + found.cpu +
-               ", where tensors on a GPU go through host memory, by one backend for both");
-  }
-  found.cpu = found.cuda;
-  found.cuda = "host";
-  return found;
-}
-
-Backends chosen_backends(const std::string& text) {
-  std::string small = text;
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  const Backends found = small.find(':') == std::string::npos ? of_one_name(small) : of_pairs(small);
-  if (found.cuda != "nccl") return found;
-  if (const std::string why = nccl::why_no_ranks(); !why.empty()) fail(why);
-  return found;
-}
-
-/// Whether NCCL is the choice where nobody chose: with a GPU for each process of the machine. All `ranks` may be on
-/// this one where the launcher does not say how many are.
-bool has_gpus_for_all(std::int64_t ranks) {
-  if (!cuda::is_available() || !nccl::why_no_ranks().empty()) return false;
-  return launch_facts().local_world_size.value_or(ranks) <= cuda::device_count();
-}
-
 /// Where this process listens: at the address from which rank 0's machine is reached.
 void find_place(World& all, const Meeting& meeting) {
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
@@ -281,7 +216,7 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
                             .ranks = ranks,
                             .rank = rank,
                             .engine = nullptr,
-                            .through_host = all.backends.cuda != "nccl" && !all.backends.cuda.empty(),
+                            .through_host = all.backends.cuda == "host",
                             .backend = all.backends.text,
                             .local_rank = local_rank(),
                             .store = own,
@@ -300,12 +235,7 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
     }
     EngineOptions on_gpus = options;
     on_gpus.store = std::make_shared<PrefixStore>("cuda", own);
-    if (all.backends.cuda == "nccl" || all.backends.cuda == "any") {
-      const auto processes = static_cast<std::int64_t>(all.group ? all.group->ranks().size() : ranks.size());
-      parts.make_device_engine = [on_gpus, processes, is_asked_for = all.backends.cuda == "nccl"] {
-        return is_asked_for || has_gpus_for_all(processes) ? make_nccl_engine(on_gpus) : nullptr;
-      };
-    }
+    if (all.backends.cuda == "nccl") parts.make_device_engine = [on_gpus] { return make_nccl_engine(on_gpus); };
   }
   auto group = std::make_shared<ProcessGroup>(std::move(parts));
   if (rank < 0 || !all.watch) return group;
@@ -317,6 +247,20 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
 void look_after_all() {
   const std::lock_guard lock(world().mutex);
   std::erase_if(world().caretakers, [](const auto& look_after) { return !look_after(); });
+}
+
+/// When it returns all are there, and take the same backends.
+void meet_the_others(World& all, const Meeting& meeting, const std::shared_ptr<Store>& store, Milliseconds timeout) {
+  say_backends(all.backends, meeting.rank, *store);
+  all.watch = std::make_shared<Watch>(Watch::Options{
+      .rank = meeting.rank, .size = meeting.size, .store = store, .address = all.address, .timeout = timeout});
+  try {
+    all.backends = agreed_backends(all.backends, meeting.rank, meeting.size, *store, *all.watch);
+  } catch (...) {
+    all.watch.reset();
+    throw;
+  }
+  all.watch->set_tick(look_after_all);
 }
 
 /// JSON text of a string.
@@ -366,14 +310,8 @@ void init_process_group(const InitOptions& options) {
   // A second training of the same processes must not find the keys of the first.
   auto store = std::make_shared<PrefixStore>("default_pg/" + std::to_string(all.inits++), meeting.store);
   store->set_timeout(options.timeout);
-  if (meeting.size > 1) {
-    all.watch = std::make_shared<Watch>(Watch::Options{.rank = meeting.rank,
-                                                       .size = meeting.size,
-                                                       .store = store,
-                                                       .address = all.address,
-                                                       .timeout = options.timeout});
-    all.watch->set_tick(look_after_all);
-  }
+  all.backends = settled(std::move(all.backends), meeting.size);
+  if (meeting.size > 1) meet_the_others(all, meeting, store, options.timeout);
   // Ranks that wait for one which ends without destroy_process_group must not wait for it in MPI, nor it for them.
   if (meets_by_mpi(options)) {
     before_mpi_ends([] {

@@ -24,11 +24,12 @@ struct InitOptions {
   std::shared_ptr<Store> store = {};  ///< in the place of init_method; needs rank and world_size
 };
 
-/// Joins the other processes. Without a backend, tensors on the CPU go by gloo, those on a GPU by nccl where NCCL and a
-/// GPU for each process of the machine are here, else through host memory by gloo. Each process uses a GPU of its own
-/// with nccl: cuda:LOCAL_RANK. The backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://`
-/// reads what torchrun, mpirun or srun say (launch.h). Errors: PyTorch's texts for what is missing, for a port in use,
-/// a rank 0 that does not answer, processes that do not come, a second call.
+/// Joins the other processes. Without a backend, tensors on the CPU go by gloo, those on a GPU by nccl where every
+/// machine has NCCL and a GPU for each of its processes, else, with a warning where the machines differ, through host
+/// memory by gloo; to know it GPUs are looked for. Each process uses a GPU of its own with nccl: cuda:LOCAL_RANK. The
+/// backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://` reads what torchrun, mpirun or srun
+/// say (launch.h). Errors: PyTorch's texts for what is missing, for a port in use, a rank 0 that does not answer,
+/// processes that do not come, a second call; on every rank, where they name backends that differ.
 void init_process_group(const InitOptions& options = {});
 /// Leaves; other ranks that wait for this one are told so. Error(assertion) without a group.
 void destroy_process_group();

@@ -131,6 +131,17 @@ void choose() {
   test::say(dist::default_group()->exchanges_on(on_gpu.device()) ? "nccl" : "gloo");
 }
 
+/// Each the backend that the environment gives it; "-": none.
+void choose_by_name() {
+  const std::string both = std::getenv("CKPT_BACKENDS");
+  const std::string mine =
+      std::getenv("RANK") == std::string("0") ? both.substr(0, both.find(' ')) : both.substr(both.find(' ') + 1);
+  say_error([&] {
+    begin(mine == "-" ? "" : mine);
+    test::say(dist::default_group()->exchanges_on(test::rank_device()) ? "nccl" : "gloo");
+  });
+}
+
 /// Work of the caller's stream that has not been done yet comes before; what follows comes after.
 void come_in_order() {
   begin();
@@ -250,6 +261,7 @@ const std::map<std::string, void (*)()>& roles() {
       {"uneven", gather_uneven},
       {"both", take_each_its_own_device},
       {"choose", choose},
+      {"name", choose_by_name},
       {"order", come_in_order},
       {"messages", send_before_receiving},
       {"leave", use_and_leave},
@@ -326,6 +338,50 @@ TEST(Nccl, IsChosenWhereEachRankHasAGpu) {
   expect_all(run("choose", 2, {{"CKPT_FAKE_GPUS", "1"}, {"LOCAL_WORLD_SIZE", "2"}}), "2 2\ngloo\n");
   expect_all(run("choose", 2, {{"CKPT_FAKE_GPUS", "1"}}), "2 2\ngloo\n");  // started without a launcher
   expect_all(run("choose", 2, {{"CKPT_FAKE_NCCL", "none"}}), "2 2\ngloo\n");
+}
+
+TEST(Nccl, IsNotChosenWhereOnlySomeRanksHaveAGpu) {
+  const auto choose_with = [](std::map<std::string, std::string> environment) {
+    environment["LOCAL_WORLD_SIZE"] = "2";
+    const std::vector<test::Ending> endings = run("choose", 2, environment);
+    expect_all(endings, "2 2\ngloo\n");
+    EXPECT_EQ(endings[1].errors, "");
+    return endings[0].errors;
+  };
+  const std::string start =
+      ".*tensors on GPUs go through the memory of the host, as not all ranks can use nccl: rank [01] \\(.+, process "
+      "[0-9]+\\) takes gloo, ";
+  const std::string able = "and nccl for GPUs, as none was named";
+  const std::string next = "; rank 1 \\(.+, process [0-9]+\\) takes gloo, ";
+  const auto unable = [](const std::string& why) {
+    return "as none was named and nccl cannot be used \\(" + why + "\\)";
+  };
+  const std::string few = unable("1 GPU for 2 processes of this machine");
+  EXPECT_THAT(choose_with({{"CKPT_FAKE_GPUS", "2,1"}}), MatchesRegex(start + able + next + few + "\n"));
+  EXPECT_THAT(choose_with({{"CKPT_FAKE_GPUS", "1,2"}}), MatchesRegex(start + few + next + able + "\n"));
+  EXPECT_THAT(choose_with({{"CKPT_FAKE_NCCL", "yes,none"}}),
+              MatchesRegex(start + able + next + unable("Distributed package doesn't have NCCL built in: .*") + "\n"));
+}
+
+TEST(Nccl, IsWantedByAllRanksOrByNone) {
+  const auto said = [](const std::string& backends, const std::string& gpus = "2") {
+    const std::vector<test::Ending> endings =
+        run("name", 2, {{"CKPT_BACKENDS", backends}, {"CKPT_FAKE_GPUS", gpus}, {"LOCAL_WORLD_SIZE", "2"}});
+    EXPECT_EQ(endings[0].report, endings[1].report) << endings[0].errors << endings[1].errors;
+    return endings[0].report;
+  };
+  const auto refused = [](const std::string& first, const std::string& second) {
+    const std::string rank = "\\(.+, process [0-9]+\\) takes ";
+    return MatchesRegex("RuntimeError: the ranks do not take the same backend, .+: rank 0 " + rank + first +
+                        "; rank 1 " + rank + second +
+                        "; name one in init_process_group, the same on all ranks\ndone\n");
+  };
+  EXPECT_THAT(said("gloo nccl"), refused("gloo", "nccl"));
+  EXPECT_THAT(said("- nccl"), refused("gloo, and nccl for GPUs, as none was named", "nccl"));
+  EXPECT_THAT(said("cpu:gloo,cuda:nccl -", "2,1"), refused("cpu:gloo,cuda:nccl", "gloo, as none was named and .+"));
+  EXPECT_EQ(said("cpu:gloo,cuda:nccl cuda:nccl,cpu:gloo"), "nccl\nnothing\ndone\n");
+  EXPECT_EQ(said("- cpu:gloo,cuda:nccl"), "nccl\nnothing\ndone\n");
+  EXPECT_EQ(said("gloo -"), "gloo\nnothing\ndone\n");
 }
 
 TEST(Nccl, ComesAfterWhatTheCallersStreamStillHasToDo) {

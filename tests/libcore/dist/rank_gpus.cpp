@@ -4,12 +4,15 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/logical_backend.h"
 #include "libcore/backend/nccl_rank.h"
+#include "libcore/base/text.h"
 #include "libcore/dist/launch.h"
 #include "tests/libcore/backend/cuda_fake.h"
 #include "tests/libcore/dist/nccl_ranks_fake.h"
@@ -20,13 +23,23 @@ namespace {
 
 FakeNcclRanks* nccl_of_this_rank = nullptr;
 
+/// Of "2,1" what is said of this rank; what is said once is said of all.
+std::string said_of_this_rank(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return "";
+  const std::vector<std::string_view> parts = core::split(text, ',');
+  const char* rank = std::getenv("RANK");
+  const std::size_t own = rank == nullptr ? 0 : static_cast<std::size_t>(std::atoi(rank));
+  return std::string(parts[own < parts.size() ? own : 0]);
+}
+
 FakeOptions options_here() {
-  const char* count = std::getenv("CKPT_FAKE_GPUS");
+  const std::string count = said_of_this_rank("CKPT_FAKE_GPUS");
   const char* streams = std::getenv("CKPT_FAKE_STREAMS");
   const bool is_lazy = streams != nullptr && std::string(streams) == "lazy";
   const char* ranks = std::getenv("WORLD_SIZE");  // which may be no number
-  const int number = std::atoi(count != nullptr ? count : ranks != nullptr ? ranks : "1");
-  return {.devices = count == nullptr && number < 1 ? 1 : number, .runs_at_once = !is_lazy, .runs_when_asked = is_lazy};
+  const int number = std::atoi(!count.empty() ? count.c_str() : ranks != nullptr ? ranks : "1");
+  return {.devices = count.empty() && number < 1 ? 1 : number, .runs_at_once = !is_lazy, .runs_when_asked = is_lazy};
 }
 
 /// Without what is needed between processes.
@@ -40,8 +53,7 @@ core::gpu::NcclApi old_version() {
 
 struct RankGpus::Simulated {
   Simulated() : driver(options_here()), nccl(driver) {
-    const char* kind = std::getenv("CKPT_FAKE_NCCL");
-    const std::string library = kind == nullptr ? "" : kind;
+    const std::string library = said_of_this_rank("CKPT_FAKE_NCCL");
     if (library == "old") old.emplace(old_version());
     if (library != "none") driver.set_nccl(old ? &*old : &nccl.nccl());
     core::set_cuda_backends(core::gpu::discover(driver.api(), core::logical_op_tables(), {}));

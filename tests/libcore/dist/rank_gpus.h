@@ -11,9 +11,9 @@ namespace test {
 
 class RankGpus {
  public:
-  /// CKPT_FAKE_NCCL=none: without the library; old: with a version that cannot do it. CKPT_FAKE_STREAMS=lazy: work is
-  /// done when it is asked for, so that a missing order shows as other values (copies and what NCCL does; kernels are
-  /// done at once).
+  /// CKPT_FAKE_GPUS=2,1: two of rank 0, one of rank 1; so does CKPT_FAKE_NCCL. CKPT_FAKE_NCCL=none: without the
+  /// library; old: with a version that cannot do it. CKPT_FAKE_STREAMS=lazy: work is done when it is asked for, so that
+  /// a missing order shows as other values (copies and what NCCL does; kernels are done at once).
   RankGpus();
   ~RankGpus();
   RankGpus(const RankGpus&) = delete;
