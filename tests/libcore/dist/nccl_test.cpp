@@ -205,6 +205,9 @@ void see_an_end() {
   test::let_nccl_see_ends();
   begin();
   dist::all_reduce(here(core::ones({1})));
+  // Not while the other is about to ask what became of the first.
+  if (dist::get_rank() == 0) dist::default_group()->store().set("seen", "");
+  dist::default_group()->store().wait({"seen"});
   if (dist::get_rank() == 1) ::raise(SIGKILL);
   say_error([] { dist::all_reduce(here(core::ones({1}))); });
   test::say("aborted " + std::to_string(test::nccl_communicators_aborted()));
