@@ -1,9 +1,12 @@
 #include "libcore/dist/launch.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace core::distributed {
 namespace {
@@ -56,12 +59,68 @@ void read_open_mpi(LaunchFacts& facts) {
   if (!facts.master_port) facts.master_port = port_of_job("OMPI_MCA_ess_base_jobid");
 }
 
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+/// Of "2" or "2(x3)": how many processes, on how many machines that follow each other.
+struct Tasks {
+  std::int64_t each = 0;
+  std::int64_t machines = 1;
+};
+std::optional<Tasks> tasks_of(std::string_view text) {
+  const std::size_t open = text.find('(');
+  const std::optional<std::int64_t> each = whole_number(text.substr(0, open));
+  if (!each) return std::nullopt;
+  if (open == std::string_view::npos) return Tasks{.each = *each};
+  std::string_view often = text.substr(open);
+  if (!often.starts_with("(x") || !often.ends_with(")")) return std::nullopt;
+  often.remove_prefix(2);
+  often.remove_suffix(1);
+  const std::optional<std::int64_t> machines = whole_number(often);
+  if (!machines) return std::nullopt;
+  return Tasks{.each = *each, .machines = *machines};
+}
+
+/// What a variable such as SLURM_TASKS_PER_NODE=2(x3),1 says of this machine.
+std::optional<std::int64_t> tasks_here(const char* name) {
+  const std::optional<std::string> list = variable(name);
+  if (!list) return std::nullopt;
+  const std::int64_t here = number("SLURM_NODEID").value_or(0);
+  std::int64_t before = 0;  // machines
+  std::optional<std::int64_t> found;
+  for (const std::string_view entry : split(*list, ',')) {
+    const std::optional<Tasks> tasks = tasks_of(entry);
+    if (!tasks) {
+      throw Error(ErrorCode::value, std::string(name) + "=" + *list +
+                                        " does not say how many processes each machine has, as 4 and 2(x3),1 do");
+    }
+    if (!found && here - before < tasks->machines) found = tasks->each;
+    if (!found) before += tasks->machines;  // no more than `here`
+  }
+  return found;
+}
+
+/// What the step has is not what was asked for: with `srun -n 3 --ntasks-per-node 2` the last machine has one.
+std::optional<std::int64_t> tasks_here_by_slurm(std::optional<std::int64_t> world_size) {
+  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+    if (const auto tasks = tasks_here(name)) return tasks;
+  }
+  const std::optional<std::int64_t> asked_for = number("SLURM_NTASKS_PER_NODE");
+  if (!asked_for || !world_size) return asked_for;
+  return std::min(*asked_for, *world_size);
+}
+
 void read_slurm(LaunchFacts& facts) {
   facts.by = LaunchFacts::By::slurm;
   facts.rank = number("SLURM_PROCID");
   facts.world_size = number("SLURM_NTASKS");
   if (!facts.world_size) facts.world_size = number("SLURM_NPROCS");
   facts.local_rank = number("SLURM_LOCALID");
+  facts.local_world_size = tasks_here_by_slurm(facts.world_size);
   const std::optional<std::string> nodes = variable("SLURM_JOB_NODELIST");
   if (!facts.master_addr && nodes) facts.master_addr = first_host(*nodes);
   const std::string step = variable("SLURM_STEP_ID").value_or("");

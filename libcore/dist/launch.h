@@ -21,7 +21,8 @@ struct LaunchFacts {
   bool agent_store = false;                           ///< torchrun itself serves the store: rank 0 must not
 };
 
-/// Error(value) that names a variable which is no number: "RANK=one is no number".
+/// Error(value) that names a variable which is no number: "RANK=one is no number"; a list of Slurm that is none:
+/// "SLURM_TASKS_PER_NODE=two does not say how many processes each machine has, as 4 and 2(x3),1 do".
 LaunchFacts launch_facts();
 /// Whether a launcher started this process as one of several.
 bool is_launched();
