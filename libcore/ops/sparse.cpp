@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/row_sums.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/index.h"
@@ -188,23 +188,46 @@ Tensor spread_rows(const Tensor& values, const std::vector<std::int64_t>& from) 
                          index_select(values, 0, index_list(chosen, values.device())));
 }
 
-/// Row k of the result is the sum of the rows of group k, in the order of `sorted`. In 16 bits each sum is rounded
-/// before the next row comes, as PyTorch does it.
-Tensor summed_groups(const Tensor& rows, const std::vector<std::int64_t>& sorted,
-                     const std::vector<std::int64_t>& group, const std::vector<std::int64_t>& first) {
-  const Device device = rows.device();
-  if (bit_width(rows.dtype()) == 16) {
-    const Tensor sums = index_select(rows, 0, index_list(first, device));
-    for (std::size_t i = 1; i < sorted.size(); ++i) {
-      if (group[i] == group[i - 1]) sums.select(0, group[i]).add_(rows.select(0, sorted[i]));
+/// How rows become fewer: row k of the result begins as row first[k]; then row from[i] is added to row to[i].
+struct Groups {
+  std::vector<std::int64_t> first, to, from;
+};
+
+/// Those of equal numbers in `flat`, each in order.
+Groups groups_of(const std::vector<std::int64_t>& flat) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> order;
+  for (const std::int64_t place : flat) order.emplace_back(place, static_cast<std::int64_t>(order.size()));
+  std::sort(order.begin(), order.end());
+  Groups groups;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || order[i].first != order[i - 1].first) {
+      groups.first.push_back(order[i].second);
+    } else {
+      groups.to.push_back(static_cast<std::int64_t>(groups.first.size()) - 1);
+      groups.from.push_back(order[i].second);
     }
-    return sums;
   }
-  Shape sizes = rows.sizes();
-  sizes[0] = static_cast<std::int64_t>(first.size());
-  const Tensor sums = zeros(sizes, {.dtype = rows.dtype(), .device = device});
-  if (sorted.empty()) return sums;
-  return sums.index_add_(0, index_list(group, device), index_select(rows, 0, index_list(sorted, device)));
+  return groups;
+}
+
+/// On the CPU each sum in 16 bits is rounded before the next row comes, as PyTorch does it; on a GPU it is kept in f32,
+/// as there too.
+Tensor summed_groups(const Tensor& rows, const Groups& groups) {
+  const Device device = rows.device();
+  const Tensor sums = index_select(rows, 0, index_list(groups.first, device));
+  if (groups.to.empty() || rows.numel() == 0) return sums;
+  if (!device.is_cpu() || !adds_rows(rows.dtype())) {
+    return sums.index_add_(0, index_list(groups.to, device), index_select(rows, 0, index_list(groups.from, device)));
+  }
+  const Tensor dense = rows.contiguous();
+  add_rows({.dtype = rows.dtype(),
+            .out = sums.mutable_raw_data(),
+            .to = groups.to.data(),
+            .in = dense.raw_data(),
+            .from = groups.from.data(),
+            .count = static_cast<std::int64_t>(groups.to.size()),
+            .width = rows.numel() / rows.size(0)});
+  return sums;
 }
 
 Tensor sum_of_sparse(const Tensor& a, const Tensor& b, Scalar alpha) {
@@ -354,19 +377,9 @@ Tensor coalesce(const Tensor& x) {
   const SparseParts& parts = require_sparse(x, "coalesce");
   if (parts.coalesced) return x;
   const NoGradGuard no_history;
-  const std::vector<std::int64_t> flat = flat_places(x);
-  std::vector<std::size_t> order(flat.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return flat[a] < flat[b]; });
-  std::vector<std::int64_t> sorted, group, first;
-  for (const std::size_t i : order) {
-    const bool is_new = first.empty() || flat[static_cast<std::size_t>(first.back())] != flat[i];
-    if (is_new) first.push_back(static_cast<std::int64_t>(i));
-    sorted.push_back(static_cast<std::int64_t>(i));
-    group.push_back(static_cast<std::int64_t>(first.size()) - 1);
-  }
-  const Tensor values = summed_groups(parts.values, sorted, group, first);
-  return make_sparse(x.sizes(), {index_select(parts.indices, 1, index_list(first, x.device())), values, true});
+  const Groups groups = groups_of(flat_places(x));
+  const Tensor values = summed_groups(parts.values, groups);
+  return make_sparse(x.sizes(), {index_select(parts.indices, 1, index_list(groups.first, x.device())), values, true});
 }
 
 bool is_coalesced(const Tensor& x) {

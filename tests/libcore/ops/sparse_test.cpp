@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "libcore/autograd/autograd.h"
+#include "libcore/backend/logical_devices.h"
 #include "libcore/module/embedding.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/join.h"
@@ -14,6 +17,7 @@
 #include "libcore/optim/options.h"
 #include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {
@@ -42,6 +46,43 @@ TEST(Sparse, CoalesceSortsAndSums) {
   EXPECT_TRUE(core::sparse_indices(once).equal(core::tensor({{0, 2}})));
   EXPECT_TRUE(core::sparse_values(once).equal(core::tensor({{3.0, 4.0}, {6.0, 8.0}})));
   EXPECT_TRUE(core::coalesce(once).is_same(once));
+}
+
+/// In 16 bits each sum is rounded before the next row comes; zeros keep their sign, as there is no zero to begin with.
+TEST(Sparse, CoalesceSumsInTheOrderOfTheRows) {
+  const auto sums = [](DType dtype, double large, core::Device device = core::DeviceType::cpu) {
+    const Tensor places = core::tensor({{2, 0, 2, 0, 2, 2}});
+    const Tensor values =
+        core::tensor({{large, -0.0}, {-0.0, 1.0}, {1.0, -0.0}, {-0.0, 1.0}, {1.0, 0.0}, {0.25, -0.0}});
+    const Tensor x = core::sparse_coo_tensor(places.to(device), values.to(dtype).to(device), {4, 2});
+    std::ostringstream text;
+    for (const double value : core::sparse_values(core::coalesce(x)).cpu().to_vector<double>()) text << value << ' ';
+    return text.str();
+  };
+  EXPECT_EQ(sums(DType::f16, 2048), "-0 2 2048 0 ");
+  EXPECT_EQ(sums(DType::bf16, 256), "-0 2 256 0 ");
+  EXPECT_EQ(sums(DType::f32, 2048), "-0 2 2050.25 0 ");
+  EXPECT_EQ(sums(DType::f64, 2048), "-0 2 2050.25 0 ");
+  core::set_logical_devices(1);  // GPUs keep sums of 16 bits in f32
+  EXPECT_EQ(sums(DType::f16, 2048, "cuda"), "-0 2 2050 0 ");
+  core::set_logical_devices(0);
+}
+
+TEST(Sparse, CoalesceAddsManyRowsAsOneByOne) {
+  core::manual_seed(3);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const std::int64_t width : {1, 7, 64, 1100}) {
+      const Tensor places = core::randint(0, 5, {1, 200});
+      const Tensor values = core::randn({200, width}).to(dtype);
+      const Tensor once = core::coalesce(core::sparse_coo_tensor(places, values, {5, width}));
+      std::vector<Tensor> sums(5);
+      for (std::int64_t i = 0; i < 200; ++i) {
+        Tensor& sum = sums[static_cast<std::size_t>(places[0][i].item<std::int64_t>())];
+        sum = sum.defined() ? sum + values[i] : values[i];
+      }
+      EXPECT_TRUE(core::sparse_values(once).equal(core::stack(sums))) << width;
+    }
+  }
 }
 
 TEST(Sparse, WhatItSaysOfItself) {
