@@ -69,7 +69,7 @@ struct Hdf5Plan {
 
 /// REQUIRES with style.keep_order: plans that share a group follow one another (in_group_order() sees to it).
 /// The same input gives the same bytes. Cost: about 20 µs a dataset in the helper, and its metadata in memory, there
-/// and here (about 500 bytes each). Errors: those of Hdf5Describer::describe().
+/// and here (about 200 bytes each). Errors: those of Hdf5Describer::describe().
 Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan);
 
 /// True when the datasets differ in nothing but where they lie. REQUIRES: as many, in the same order.

@@ -25,7 +25,7 @@ using core::ErrorCode;
 // More than libhdf5 needs, for reserving space.
 constexpr std::uint64_t kMetadataAtLeast = 4ULL << 10;
 constexpr std::uint64_t kMetadataPerDataset = 1024;
-constexpr std::uint64_t kMetadataPerGroup = 2048;
+constexpr std::uint64_t kMetadataPerGroup = 1024;
 
 /// Room for the index and a quarter more, so that later edits need not move the rest of the file.
 std::uint64_t user_block_for(std::uint64_t index_size) {

@@ -19,6 +19,7 @@ namespace {
 using core::DType;
 
 constexpr H5Z_filter_t kZstdFilter = 32015;
+constexpr unsigned kUsualName = 8;
 constexpr unsigned kByCreation = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
 constexpr const char* kFile = "the file";
 constexpr const char* kDataset = "the dataset";
@@ -27,6 +28,7 @@ constexpr const char* kAttribute = "an attribute";
 Handle group_list(const Description& wanted) {
   Handle list(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
   require_hdf5(H5Pset_obj_track_times(list.get(), false), kFile);
+  require_hdf5(H5Pset_est_link_info(list.get(), 1, kUsualName), kFile);  // else room for four links is kept
   if (wanted.in_order()) require_hdf5(H5Pset_link_creation_order(list.get(), kByCreation), kFile);
   return list;
 }
@@ -41,12 +43,20 @@ Handle raw_list() {
   return list;
 }
 
+/// Else room for attributes is kept, twice as much as most datasets take. Who adds some later finds room elsewhere.
+Handle without_room(const Handle& list) {
+  Handle tight(H5Pcopy(list.get()), H5Pclose);
+  require_hdf5(H5Pset_dset_no_attrs_hint(tight.get(), true), kFile);
+  return tight;
+}
+
 Handle chunked_list(const DescribedDataset& wanted) {
   Handle list(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   require_hdf5(H5Pset_obj_track_times(list.get(), false), kDataset);
   require_hdf5(H5Pset_chunk(list.get(), static_cast<int>(wanted.chunk.size()), wanted.chunk.data()), kDataset);
   require_hdf5(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_INCR), kDataset);
   require_hdf5(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), kDataset);
+  require_hdf5(H5Pset_dset_no_attrs_hint(list.get(), wanted.attributes.empty()), kDataset);
   if (wanted.shuffled) require_hdf5(H5Pset_shuffle(list.get()), kDataset);
   if (wanted.filter == kDescribedGzip) {
     require_hdf5(H5Pset_deflate(list.get(), wanted.level), kDataset);
@@ -112,7 +122,14 @@ Handle create_file(const MemoryFile& memory, const Description& wanted) {
     require_hdf5(H5Pset_link_creation_order(create.get(), kByCreation), kFile);
     require_hdf5(H5Pset_attr_creation_order(create.get(), kByCreation), kFile);
   }
-  return {H5Fcreate("memory", H5F_ACC_TRUNC, create.get(), memory.access()), H5Fclose, kFile};
+  Handle file(H5Fcreate("memory", H5F_ACC_TRUNC, create.get(), memory.access()), H5Fclose, kFile);
+  // Objects of HDF5 1.8. Of the older kind libhdf5 makes every group with a tree and a heap, keeps links in another way
+  // with the first one whose name is UTF-8, and leaves the two behind: 664 bytes a group, more than all else of it. The
+  // superblock is written already, and stays of version 0. Links in order of creation are of the newer kind anyway.
+  if (!wanted.in_order()) {
+    require_hdf5(H5Fset_libver_bounds(file.get(), H5F_LIBVER_V18, H5F_LIBVER_LATEST), kFile);
+  }
+  return file;
 }
 
 /// Makes the datasets in the order in which they come, so that a group is opened once where they are sorted.
@@ -125,6 +142,7 @@ class TreeBuilder {
         links_(utf8_links()),
         groups_(group_list(wanted)),
         raw_(raw_list()),
+        tight_raw_(without_room(raw_)),
         scalar_(H5Screate(H5S_SCALAR), H5Sclose) {
     Handle root(H5Gopen2(file_.get(), "/", H5P_DEFAULT), H5Gclose);
     put_attributes(root, wanted.root_attributes());
@@ -195,7 +213,7 @@ class TreeBuilder {
 
   Handle add_raw(const DescribedDataset& wanted) {
     if (wanted.size > 0) memory_.expect_payload(wanted.offset, wanted.size);
-    Handle dataset = create(wanted, raw_.get());
+    Handle dataset = create(wanted, wanted.attributes.empty() ? tight_raw_.get() : raw_.get());
     require_placed();
     if (wanted.size > 0 && H5Dget_offset(dataset.get()) != user_block_ + wanted.offset) {
       throw Failure{kFailureInternal, "libhdf5 placed a tensor elsewhere than its bytes are"};
@@ -271,6 +289,7 @@ class TreeBuilder {
   Handle links_;
   Handle groups_;
   Handle raw_;
+  Handle tight_raw_;
   Handle scalar_;
   std::map<DType, Handle> types_;
   std::vector<std::string> names_;  ///< of the open groups below the top one

@@ -86,13 +86,14 @@ TEST_F(NativeReindex, ChangedValuesAreFoundByVerifyAndTakenOver) {
 TEST_F(NativeReindex, EditsMakeTheIndexStaleAndTheErrorSaysWhatToRun) {
   {
     test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);
-    maker.move("/data/model/module/b/weight", "/data/model/module/b/kernel");
+    maker.move("/data/model/module/b/weight", "/data/model/module/b/kernel");  // the size of the file stays
   }
-  EXPECT_EQ(open_hint(), "run {}");
+  EXPECT_EQ(open_hint(), "if a program such as h5py edited it, run {}");
   {
     test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);
     maker.floats("/data/model/new", {100000});
   }
+  EXPECT_EQ(open_hint(), "run {}");
   EXPECT_THAT(open_error(), HasSubstr("corrupt: another program edited the file, its index is out of date: "));
 }
 
