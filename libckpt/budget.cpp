@@ -89,11 +89,10 @@ class TreeLook {
 
   /// What look() would add for items of the dict that gave `sum`.
   static void add_row(const detail::TensorRow& row, Unfolded& sum) {
-    const std::uint64_t count = row.tensors.size();
-    sum.values = add(sum.values, count);
-    sum.weight = add(sum.weight, count);
-    sum.tensors = add(sum.tensors, count);
-    for (const detail::RowTensor& tensor : row.tensors) sum.names = add(sum.names, kStep + tensor.name.size());
+    sum.values = add(sum.values, row.count);
+    sum.weight = add(sum.weight, row.count);
+    sum.tensors = add(sum.tensors, row.count);
+    sum.names = add(sum.names, add(row.name_bytes, multiply(row.count, kStep)));
   }
 
   /// In the order of the tree, each once.

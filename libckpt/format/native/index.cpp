@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 
+#include "libckpt/format/native/index_tables.h"
 #include "libckpt/format/native/layout.h"
 #include "libckpt/io/mentions.h"
 #include "libckpt/io/packed.h"
@@ -29,7 +30,7 @@ enum SectionId : std::uint16_t {
   kFiles = 9,
 };
 constexpr std::uint16_t kRequired = 1;
-constexpr std::size_t kPayloadBytes = 48;
+constexpr std::size_t kPayloadBytes = TableRows::kPayloadBytes;
 constexpr std::size_t kRangeBytes = 32;
 constexpr std::size_t kParityBytes = 32;
 
@@ -234,31 +235,39 @@ void take_float_kind(Payload& payload) {
   throw_corrupt("a tensor is packed as floats of dtype number " + std::to_string(static_cast<int>(payload.floats)));
 }
 
-void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
-  std::uint64_t count = in.remaining() / kPayloadBytes;
-  if (count > 2 * limits.max_tensors) {
-    throw Error(ErrorCode::refused, "the file holds " + core::format_count(count) + " payloads; the limit is " +
-                                        core::format_count(limits.max_tensors) + " tensors");
+Payload take_payload(ByteCursor& in) {
+  Payload payload;
+  payload.offset = in.take<std::uint64_t>();
+  payload.size = in.take<std::uint64_t>();
+  payload.stored = in.take<std::uint64_t>();
+  payload.hash = take_hash(in);
+  auto codec = in.take<std::uint8_t>();
+  payload.shuffle = in.take<std::uint8_t>();
+  in.skip(6);
+  if (codec > static_cast<std::uint8_t>(NativeCodec::delta)) {
+    throw Error(ErrorCode::unsupported,
+                "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
   }
-  index.payloads.reserve(count);
-  while (!in.at_end()) {
-    Payload& payload = index.payloads.emplace_back();
-    payload.offset = in.take<std::uint64_t>();
-    payload.size = in.take<std::uint64_t>();
-    payload.stored = in.take<std::uint64_t>();
-    payload.hash = take_hash(in);
-    auto codec = in.take<std::uint8_t>();
-    payload.shuffle = in.take<std::uint8_t>();
-    in.skip(6);
-    if (codec > static_cast<std::uint8_t>(NativeCodec::delta)) {
-      throw Error(ErrorCode::unsupported,
-                  "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
-    }
-    payload.codec = static_cast<NativeCodec>(codec);
-    if (payload.codec == NativeCodec::fast) take_float_kind(payload);
-    if (payload.codec == NativeCodec::raw && payload.stored != payload.size)
-      throw_corrupt("a raw payload has two sizes");
+  payload.codec = static_cast<NativeCodec>(codec);
+  if (payload.codec == NativeCodec::fast) take_float_kind(payload);
+  if (payload.codec == NativeCodec::raw && payload.stored != payload.size) {
+    throw_corrupt("a raw payload has two sizes");
   }
+  return payload;
+}
+
+/// How many there are.
+std::uint64_t count_payloads(core::Bytes table, const Limits& limits) {
+  std::uint64_t count = table.size() / kPayloadBytes;
+  if (count <= 2 * limits.max_tensors) return count;
+  throw Error(ErrorCode::refused, "the file holds " + core::format_count(count) + " payloads; the limit is " +
+                                      core::format_count(limits.max_tensors) + " tensors");
+}
+
+void parse_payloads(core::Bytes table, const Limits& limits, NativeIndex& index) {
+  index.payloads.reserve(count_payloads(table, limits));
+  ByteCursor in(table, "the table of payloads");
+  while (!in.at_end()) index.payloads.push_back(take_payload(in));
 }
 
 /// Whoever adds differences takes each chunk, and what a run leaves of the last one, as whole words.
@@ -288,40 +297,51 @@ void check_chunks(const Payload& payload, std::uint64_t count) {
     throw_corrupt("a payload has " + std::to_string(count) + " chunks, not " + std::to_string(expected));
 }
 
-void parse_chunks(ByteCursor in, NativeIndex& index) {
-  for (Payload& payload : index.payloads) {
-    if (!is_packed(payload)) continue;
-    payload.chunks.run = in.take<std::uint64_t>();
-    payload.chunks.chunk = in.take<std::uint32_t>();
-    auto count = in.take<std::uint32_t>();
-    check_words(payload);
-    check_chunks(payload, count);
-    check_floats(payload);
-    ByteCursor sizes(in.take_bytes(std::uint64_t{count} * 4), "a chunk table");
-    std::uint64_t total = 0;
-    payload.chunks.stored.resize(count);
-    for (std::uint32_t& stored : payload.chunks.stored) total += stored = sizes.take<std::uint32_t>();
-    if (total != payload.stored) throw_corrupt("the chunks of a payload do not add up");
-  }
+/// Of a payload that is packed.
+void take_chunks(ByteCursor& in, Payload& payload) {
+  payload.chunks.run = in.take<std::uint64_t>();
+  payload.chunks.chunk = in.take<std::uint32_t>();
+  auto count = in.take<std::uint32_t>();
+  check_words(payload);
+  check_chunks(payload, count);
+  check_floats(payload);
+  ByteCursor sizes(in.take_bytes(std::uint64_t{count} * 4), "a chunk table");
+  std::uint64_t total = 0;
+  payload.chunks.stored.resize(count);
+  for (std::uint32_t& stored : payload.chunks.stored) total += stored = sizes.take<std::uint32_t>();
+  if (total != payload.stored) throw_corrupt("the chunks of a payload do not add up");
+}
+
+void require_end_of_chunks(const ByteCursor& in) {
   if (!in.at_end()) throw_corrupt("bytes are left after the chunk tables");
 }
 
-void parse_storages(ByteCursor in, const Limits& limits, NativeIndex& index) {
-  while (!in.at_end()) {
-    StorageRecord& storage = index.storages.emplace_back();
-    std::uint64_t payload = take_count(in);
-    if (payload >= index.payloads.size()) throw_corrupt("a storage names a payload that is not there");
-    storage.payload = static_cast<std::uint32_t>(payload);
-    storage.dtype = take_dtype(in);
-    storage.location = take_string(in);
-    std::uint64_t rank = take_count(in);
-    if (rank == 0) continue;
-    if (--rank > limits.max_rank) throw Error(ErrorCode::refused, "a storage has too many dimensions");
-    MemoryOrder& order = storage.order.emplace();
-    order.dtype = take_dtype(in);
-    order.shape = take_shape(in, rank);
-    order.strides = take_shape(in, rank);
+void parse_chunks(ByteCursor in, NativeIndex& index) {
+  for (Payload& payload : index.payloads) {
+    if (is_packed(payload)) take_chunks(in, payload);
   }
+  require_end_of_chunks(in);
+}
+
+StorageRecord take_storage(ByteCursor& in, std::uint64_t payloads, const Limits& limits) {
+  StorageRecord storage;
+  std::uint64_t payload = take_count(in);
+  if (payload >= payloads) throw_corrupt("a storage names a payload that is not there");
+  storage.payload = static_cast<std::uint32_t>(payload);
+  storage.dtype = take_dtype(in);
+  storage.location = take_string(in);
+  std::uint64_t rank = take_count(in);
+  if (rank == 0) return storage;
+  if (--rank > limits.max_rank) throw Error(ErrorCode::refused, "a storage has too many dimensions");
+  MemoryOrder& order = storage.order.emplace();
+  order.dtype = take_dtype(in);
+  order.shape = take_shape(in, rank);
+  order.strides = take_shape(in, rank);
+  return storage;
+}
+
+void parse_storages(ByteCursor in, const Limits& limits, NativeIndex& index) {
+  while (!in.at_end()) index.storages.push_back(take_storage(in, index.payloads.size(), limits));
 }
 
 void parse_metadata(ByteCursor in, NativeIndex& index) {
@@ -412,17 +432,79 @@ void visit_in_order(const LargeVector<Payload>& payloads, const Visit& visit) {
 }
 
 /// Payloads and ranges lie inside the file, behind one another, and none overlaps another.
+class ExtentCheck {
+ public:
+  ExtentCheck(const NativeIndex& index, const NativeHeader& header)
+      : others_(other_extents(index, header)), most_(header.body_size) {}
+  /// Payloads come in the order of the file.
+  void add(const Extent& payload) {
+    while (next_ < others_.size() && begins_before(others_[next_], payload)) row_.add(others_[next_++]);
+    row_.add(payload);
+  }
+  void finish() {
+    while (next_ < others_.size()) row_.add(others_[next_++]);
+    if (row_.end() > most_)
+      throw_corrupt("a part ends at byte " + std::to_string(row_.end()) + " after the user block");
+  }
+
+ private:
+  std::vector<Extent> others_;
+  std::size_t next_ = 0;
+  ExtentRow row_;
+  std::uint64_t most_;
+};
+
 void check_extents(const NativeIndex& index, const NativeHeader& header) {
-  const std::vector<Extent> others = other_extents(index, header);
-  auto other = others.begin();
-  ExtentRow row;
-  visit_in_order(index.payloads, [&](const Extent& payload) {
-    while (other != others.end() && begins_before(*other, payload)) row.add(*other++);
-    row.add(payload);
-  });
-  while (other != others.end()) row.add(*other++);
-  if (row.end() > header.body_size) {
-    throw_corrupt("a part ends at byte " + std::to_string(row.end()) + " after the user block");
+  ExtentCheck check(index, header);
+  visit_in_order(index.payloads, [&](const Extent& payload) { check.add(payload); });
+  check.finish();
+}
+
+/// Errors also where payloads do not lie in the order of their numbers.
+TableRows check_rows(const std::vector<Section>& sections, const NativeIndex& rest, const NativeHeader& header,
+                     const Limits& limits) {
+  TableRows rows;
+  rows.payloads = sections[1].content;
+  const std::uint64_t count = count_payloads(rows.payloads, limits);
+  ByteCursor in(rows.payloads, "the table of payloads");
+  ByteCursor chunks(sections[2].content, "the chunk tables");
+  ExtentCheck extents(rest, header);
+  while (!in.at_end()) {
+    Payload payload = take_payload(in);
+    if (payload.codec == NativeCodec::elsewhere) throw_corrupt("a tensor lies in another file");
+    if (payload.stored > 0) extents.add({payload.offset, payload.stored});
+    if (!is_packed(payload)) continue;
+    take_chunks(chunks, payload);
+    rows.packed_bytes += payload.size;
+  }
+  require_end_of_chunks(chunks);
+  extents.finish();
+  ByteCursor storages(sections[3].content, "the table of storages");
+  while (!storages.at_end()) {
+    const StorageRecord storage = take_storage(storages, count, limits);
+    rows.storage_payloads.push_back(storage.order ? TableRows::kReordered : storage.payload);
+  }
+  return rows;
+}
+
+std::vector<Section> required_sections(const SharedBytes& bytes) {
+  std::vector<Section> sections = split_sections(bytes.bytes());
+  if (sections.size() < kRequiredSections || sections[kRequiredSections - 1].id != kMetadata) {
+    throw_corrupt("a section is missing");
+  }
+  return sections;
+}
+
+/// The sections behind the storages.
+void parse_rest(const SharedBytes& bytes, const std::vector<Section>& sections, const NativeHeader& header,
+                NativeIndex& index) {
+  index.tree = bytes.part(sections[4].content);
+  parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
+  for (std::size_t i = kRequiredSections; i < sections.size(); ++i) {
+    ByteCursor content(sections[i].content, "an optional section");
+    if (sections[i].id == kWrappers) parse_wrappers(content, index);
+    if (sections[i].id == kParity) parse_parity(content, header, index);
+    if (sections[i].id == kFiles) parse_files(content, index);
   }
 }
 
@@ -456,25 +538,30 @@ std::uint64_t encoded_size(const NativeIndex& index) {
 
 NativeIndex parse_index(const SharedBytes& bytes, const NativeHeader& header, const Limits& limits) {
   NativeIndex index;
-  std::vector<Section> sections = split_sections(bytes.bytes());
-  if (sections.size() < kRequiredSections || sections[kRequiredSections - 1].id != kMetadata) {
-    throw_corrupt("a section is missing");
-  }
+  const std::vector<Section> sections = required_sections(bytes);
   parse_ranges(ByteCursor(sections[0].content, "the table of ranges"), index);
-  parse_payloads(ByteCursor(sections[1].content, "the table of payloads"), limits, index);
+  parse_payloads(sections[1].content, limits, index);
   parse_chunks(ByteCursor(sections[2].content, "the chunk tables"), index);
   parse_storages(ByteCursor(sections[3].content, "the table of storages"), limits, index);
-  index.tree = bytes.part(sections[4].content);
-  parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
-  for (std::size_t i = kRequiredSections; i < sections.size(); ++i) {
-    ByteCursor content(sections[i].content, "an optional section");
-    if (sections[i].id == kWrappers) parse_wrappers(content, index);
-    if (sections[i].id == kParity) parse_parity(content, header, index);
-    if (sections[i].id == kFiles) parse_files(content, index);
-  }
+  parse_rest(bytes, sections, header, index);
   check_files(index);
   check_extents(index, header);
   return index;
+}
+
+std::optional<LightIndex> parse_light_index(const SharedBytes& bytes, const NativeHeader& header,
+                                            const Limits& limits) {
+  try {
+    LightIndex light;
+    const std::vector<Section> sections = required_sections(bytes);
+    parse_ranges(ByteCursor(sections[0].content, "the table of ranges"), light.rest);
+    parse_rest(bytes, sections, header, light.rest);
+    if (!light.rest.files.empty()) return std::nullopt;
+    light.rows = check_rows(sections, light.rest, header, limits);
+    return light;
+  } catch (const Error&) {
+    return std::nullopt;  // said by parse_index(), which looks at things in another order
+  }
 }
 
 }  // namespace ckpt::detail

@@ -92,18 +92,29 @@ std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const
   return file;
 }
 
-std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits) {
+UserBlock read_user_block(const Input& input, const Limits& limits) {
+  UserBlock block{read_header(input), {}};
+  const std::uint64_t size = input.file->size();
+  if (size < block.header.user_block + block.header.body_size) require_room(block.header, size);
+  block.index = read_index(input, block.header, limits);
+  return block;
+}
+
+std::shared_ptr<const OpenedNative> open_body(const Input& input, const NativeHeader& header, NativeIndex index) {
   auto file = std::make_shared<OpenedNative>();
-  file->header = read_header(input);
+  file->header = header;
+  file->index = std::move(index);
   file->folder = input.path.parent_path();
-  std::uint64_t size = input.file->size();
-  if (size < file->header.user_block + file->header.body_size) require_room(file->header, size);
-  file->index = parse_index(read_index(input, file->header, limits), file->header, limits);
   require_size(file->header, file->index, *input.file);
   file->parity_cut = lacks_only_parity(file->index, *input.file);
-  file->body = slice(input.file, file->header.user_block, size - file->header.user_block);
+  file->body = slice(input.file, header.user_block, input.file->size() - header.user_block);
   require_signature(*file->body);
   return file;
+}
+
+std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits) {
+  const UserBlock block = read_user_block(input, limits);
+  return open_body(input, block.header, parse_index(block.index, block.header, limits));
 }
 
 const StampedRange* find_stale_range(const OpenedNative& file) {

@@ -12,6 +12,7 @@
 
 namespace ckpt::detail {
 
+struct TableRows;
 struct TensorRow;
 
 struct OpenedNative {
@@ -31,7 +32,18 @@ struct NativeDetail final : FormatDetail {
   const ByteSource* file_read() const override { return whole.get(); }
 };
 
-/// Reads the user block. Errors: Error(corrupt) when it is damaged, or the file is cut or has grown.
+/// The user block, of which the index is not parsed yet, but has its checksum.
+struct UserBlock {
+  NativeHeader header;
+  SharedBytes index;
+};
+
+/// Errors: Error(corrupt) when it is damaged or the file is cut inside it.
+UserBlock read_user_block(const Input& input, const Limits& limits);
+/// The file of a user block. Errors: Error(corrupt) when it is cut or has grown.
+std::shared_ptr<const OpenedNative> open_body(const Input& input, const NativeHeader& header, NativeIndex index);
+
+/// Both. Errors: Error(corrupt) when the user block is damaged, or the file is cut or has grown.
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits);
 
 /// Header and index alone; the rest of the file may be anything. Errors: Error(corrupt) when one of them is damaged.
@@ -44,7 +56,7 @@ std::optional<std::uint64_t> end_by_superblock(const NativeHeader& header, const
 std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const Limits& limits);
 
 /// The first stamped range whose bytes are no longer those that the index was written for, or null. Cost: reads all
-/// ranges, about half a kilobyte a tensor.
+/// ranges, about 200 bytes a tensor.
 const StampedRange* find_stale_range(const OpenedNative& file);
 
 /// What reading refuses such a file with, and verifying reports.
@@ -57,6 +69,6 @@ Value build_tree(const std::shared_ptr<const OpenedNative>& file, const OpenOpti
 
 /// The tree without its tensors, which go into `row` (row.cpp); nullopt and an empty row where one of them is no
 /// RowTensor, and where build_tree() would fail.
-std::optional<Value> build_row(const OpenedNative& file, const Limits& limits, TensorRow& row);
+std::optional<Value> build_row(const SharedBytes& tree, const TableRows& tables, const Limits& limits, TensorRow& row);
 
 }  // namespace ckpt::detail

@@ -8,6 +8,7 @@
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/damaged_head.h"
 #include "libckpt/format/native/elsewhere.h"
+#include "libckpt/format/native/index_tables.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_writer.h"
@@ -127,39 +128,64 @@ bool detect_native(const Input& input) {
 
 namespace {
 
-using TreeBuilder = std::function<Value(const std::shared_ptr<const OpenedNative>& file)>;
-
-Checkpoint read_by(const TreeBuilder& build, const Input& input, const OpenOptions& options) {
-  std::shared_ptr<const OpenedNative> file = open_native(input, options.limits);
+Checkpoint read_by(const std::function<Value()>& build, const Input& input,
+                   const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options) {
   Checkpoint checkpoint;
   checkpoint.metadata = file->index.metadata;
   checkpoint.detail = detail_of(input, file);
   warn_of_cut_parity(*file, options);
-  for (const Payload& payload : file->index.payloads) {
-    if (is_packed(payload) && input.budget) input.budget->add_packed(payload.size);
-  }
   // The stamps of large files take about as long as the tree. That is the first step, which runs on this thread: the
   // heap of another one grows by a page at a time, with a system call for each.
   const std::array<std::function<void()>, 2> steps = {
-      [&] { checkpoint.root = build(file); },
+      [&] { checkpoint.root = build(); },
       [&] { require_fresh(*file); },
   };
   parallel_for(steps.size(), thread_count(options.threads), [&](std::size_t i) { steps[i](); });
   return checkpoint;
 }
 
+void count_packed(const Input& input, const NativeIndex& index) {
+  if (!input.budget) return;
+  for (const Payload& payload : index.payloads) {
+    if (is_packed(payload)) input.budget->add_packed(payload.size);
+  }
+}
+
+Checkpoint read_tree(const Input& input, const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options) {
+  count_packed(input, file->index);
+  return read_by([&] { return build_tree(file, options); }, input, file, options);
+}
+
 }  // namespace
 
 Checkpoint read_native(const Input& input, const OpenOptions& options) {
-  return read_by([&](const auto& file) { return build_tree(file, options); }, input, options);
+  return read_tree(input, open_native(input, options.limits), options);
 }
 
 Checkpoint read_native_row(const Input& input, const OpenOptions& options, TensorRow& row) {
-  auto build = [&](const std::shared_ptr<const OpenedNative>& file) {
-    std::optional<Value> rest = build_row(*file, options.limits, row);
-    return rest ? std::move(*rest) : build_tree(file, options);
+  const UserBlock block = read_user_block(input, options.limits);
+  std::optional<LightIndex> light = parse_light_index(block.index, block.header, options.limits);
+  if (!light) {
+    NativeIndex index = parse_index(block.index, block.header, options.limits);
+    return read_tree(input, open_body(input, block.header, std::move(index)), options);
+  }
+  const std::shared_ptr<const OpenedNative> file = open_body(input, block.header, std::move(light->rest));
+  std::shared_ptr<OpenedNative> whole;  // where it turns out to be no row
+  const auto build = [&] {
+    std::optional<Value> rest = build_row(file->index.tree, light->rows, options.limits, row);
+    if (rest) return std::move(*rest);
+    whole = std::make_shared<OpenedNative>(*file);
+    whole->index = parse_index(block.index, block.header, options.limits);
+    return build_tree(whole, options);
   };
-  return read_by(build, input, options);
+  Checkpoint checkpoint = read_by(build, input, file, options);
+  if (whole != nullptr) {
+    checkpoint.detail = detail_of(input, whole);
+    count_packed(input, whole->index);
+  } else if (input.budget) {
+    input.budget->add_packed(light->rows.packed_bytes);
+  }
+  return checkpoint;
 }
 
 }  // namespace ckpt::detail

@@ -28,28 +28,56 @@ class NativeRow : public ::testing::Test {
   TensorRow row_;
 };
 
+/// What a reader of the row says of each tensor; shapes are valid until the next one only.
+struct Read {
+  RowTensor tensor;
+  core::Shape shape;
+};
+
+std::vector<Read> read_row(const TensorRow& row) {
+  std::vector<Read> all;
+  detail::RowReader reader(row);
+  while (const RowTensor* tensor = reader.next()) all.push_back({*tensor, core::Shape(tensor->shape)});
+  return all;
+}
+
 /// The row says what the entries of the tree say. Ties are compared pair by pair.
 void expect_same(const TensorRow& row, const Value& root) {
   const std::vector<NamedEntry> listed = list_entries(root);
-  ASSERT_EQ(row.tensors.size(), listed.size());
+  const std::vector<Read> read = read_row(row);
+  ASSERT_EQ(read.size(), listed.size());
+  EXPECT_EQ(row.count, listed.size());
+  std::uint64_t elements = 0, bytes = 0, names = 0;
+  bool tied = false;
   for (std::size_t i = 0; i < listed.size(); ++i) {
-    const RowTensor& tensor = row.tensors[i];
+    const RowTensor& tensor = read[i].tensor;
     const Entry& entry = *listed[i].entry;
     EXPECT_EQ(tensor.name, listed[i].name);
     EXPECT_EQ(tensor.dtype, entry.dtype) << tensor.name;
-    EXPECT_EQ(core::Shape(row.shape(tensor)), entry.shape) << tensor.name;
+    EXPECT_EQ(read[i].shape, entry.shape) << tensor.name;
     EXPECT_EQ(tensor.location, entry.location) << tensor.name;
+    EXPECT_EQ(tensor.elements, entry.numel()) << tensor.name;
     EXPECT_EQ(tensor.bytes, entry.byte_size()) << tensor.name;
     EXPECT_EQ(tensor.parameter, entry.parameter) << tensor.name;
     EXPECT_EQ(tensor.requires_grad, entry.requires_grad) << tensor.name;
     EXPECT_EQ(tensor.conjugate, entry.conjugate) << tensor.name;
     EXPECT_EQ(tensor.negative, entry.negative) << tensor.name;
+    elements += entry.numel();
+    bytes += entry.byte_size();
+    names += tensor.name.size();
     for (std::size_t j = 0; j < i; ++j) {
       const Entry& other = *listed[j].entry;
-      EXPECT_EQ(tensor.storage == row.tensors[j].storage, storage_identity(entry) == storage_identity(other));
-      EXPECT_EQ(tensor.source == row.tensors[j].source, entry.bytes == other.bytes) << tensor.name;
+      const bool same_storage = storage_identity(entry) == storage_identity(other),
+                 same_bytes = entry.bytes == other.bytes;
+      EXPECT_EQ(tensor.storage == read[j].tensor.storage, same_storage) << tensor.name;
+      EXPECT_EQ(tensor.source == read[j].tensor.source, same_bytes) << tensor.name;
+      tied = tied || same_storage || same_bytes;
     }
   }
+  EXPECT_EQ(row.elements, elements);
+  EXPECT_EQ(row.bytes, bytes);
+  EXPECT_EQ(row.name_bytes, names);
+  EXPECT_FALSE(row.all_differ && tied);
 }
 
 TEST_F(NativeRow, SaysWhatTheTreeSays) {
@@ -72,7 +100,34 @@ TEST_F(NativeRow, SaysWhatTheTreeSays) {
   expect_same(row_, open(path()).root);
   EXPECT_EQ(rest.root,
             test::dict({{"epoch", Value::integer(3)}, {"names", Value::list({Value::text("a"), Value::text("b")})}}));
-  EXPECT_EQ(row_.tensors[0].storage, row_.tensors[2].storage);
+  EXPECT_FALSE(row_.all_differ);
+}
+
+// What is like the tensor before is not read again; what differs in one thing is.
+TEST_F(NativeRow, ReadsEveryTensorThatDiffersFromTheOneBefore) {
+  test::Items items;
+  const auto add = [&](DType dtype, core::Shape shape, const std::function<void(Entry&)>& change = {}) {
+    const std::uint64_t elements = static_cast<std::uint64_t>(shape.numel());
+    auto entry = test::entry(dtype, std::move(shape), test::noise(elements * core::byte_size(dtype, 1).value()));
+    if (change) change(*entry);
+    items.emplace_back("t" + std::to_string(items.size()), Value::tensor(entry));
+  };
+  for (int round = 0; round < 2; ++round) {
+    add(DType::f32, {2, 300});
+    add(DType::f32, {2, 300});
+    add(DType::f32, {300, 2});
+    add(DType::i32, {300, 2});
+    add(DType::i32, {300, 2}, [](Entry& entry) { entry.parameter = true; });
+    add(DType::i32, {300, 2}, [](Entry& entry) { entry.location = "cuda:0"; });
+    add(DType::i32, {300, 2, 1});
+    items.emplace_back("n" + std::to_string(round), Value::integer(round));
+  }
+  row_of(test::checkpoint(items));
+  expect_same(row_, open(path()).root);
+  EXPECT_EQ(row_.runs.size(), 2U);
+  EXPECT_TRUE(row_.all_differ);
+  const std::vector<Read> read = read_row(row_);
+  for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i].tensor.as_before, i % 7 == 1) << i;
 }
 
 TEST_F(NativeRow, HasViewsOfWholeStorages) {
@@ -83,7 +138,7 @@ TEST_F(NativeRow, HasViewsOfWholeStorages) {
                            {"b", test::view(other, DType::f32, {8}, 0, {1})},
                            {"c", test::tensor(DType::i64, {2})}}));
   expect_same(row_, open(path()).root);
-  EXPECT_EQ(row_.tensors[0].storage, row_.tensors[1].storage);
+  EXPECT_FALSE(row_.all_differ);
 }
 
 TEST_F(NativeRow, IsOfTheTopAlone) {
@@ -104,16 +159,16 @@ TEST_F(NativeRow, IsOfTheTopAlone) {
   for (std::size_t i = 0; i < others.size(); ++i) {
     const Checkpoint given = test::checkpoint({{"first", test::tensor(DType::f32, {3})}, {"other", others[i]}});
     const Checkpoint read = row_of(given);
-    EXPECT_TRUE(row_.tensors.empty() && row_.sizes.empty()) << i;
+    EXPECT_TRUE(row_.empty() && row_.runs.empty()) << i;
     EXPECT_EQ(test::difference(read.root, given.root), "") << i;
   }
   row_of(test::checkpoint({{"first", test::view(storage, DType::f32, {3}, 0, {1})},
                            {"second", test::view(storage, DType::f32, {4}, 1, {1})}}));
-  EXPECT_TRUE(row_.tensors.empty());
+  EXPECT_TRUE(row_.empty());
   Checkpoint lone;
   lone.root = test::tensor(DType::f32, {2});
   const Checkpoint read = row_of(lone);
-  EXPECT_TRUE(row_.tensors.empty());
+  EXPECT_TRUE(row_.empty());
   EXPECT_TRUE(read.root.is(Value::Kind::tensor));
 }
 
@@ -121,7 +176,7 @@ TEST_F(NativeRow, IsNotOfTensorsInOtherFiles) {
   const Checkpoint given = test::checkpoint({{"w", test::tensor(DType::f32, {4096})}});
   save(given, dir_.path() / "first.ckpt", {.durable = false});
   row_of(sharing(given, {dir_.path() / "first.ckpt"}));
-  EXPECT_TRUE(row_.tensors.empty());
+  EXPECT_TRUE(row_.empty());
   std::filesystem::remove(dir_.path() / "first.ckpt");
   EXPECT_EQ(test::error_of([&] { detail::open_row(path(), {}, row_); }), test::error_of([&] { open(path()); }));
 }
@@ -156,7 +211,7 @@ TEST_F(NativeRow, RefusesWhatTheTreeRefuses) {
       const std::string expected = test::error_of([&] { tree = open(path()); });
       TensorRow row;
       EXPECT_EQ(test::error_of([&] { detail::open_row(path(), {}, row); }), expected) << at << " " << value;
-      if (expected.empty() && !row.tensors.empty()) {
+      if (expected.empty() && !row.empty()) {
         expect_same(row, tree.root);
         ++rows;
       }

@@ -48,7 +48,7 @@ struct Listed {
   FoldedNames folds = {};                   ///< empty: each is shown
   std::optional<ckpt::Spread> spread = {};  ///< where the pieces are asked for
 
-  bool is_row() const { return !row.tensors.empty(); }
+  bool is_row() const { return !row.empty(); }
 };
 
 /// The tensors that were asked for, in the order that was asked for.
@@ -139,11 +139,15 @@ class Document {
     add_file(address, listed, report);
     if (one_file_) print_files();  // so that a long list needs no buffer of its size
     if (listed.is_row()) {
-      const RowLines lines(listed.listing, listed.row, address.shown());
-      for (std::size_t i = 0; i < listed.row.tensors.size(); ++i) add_line(lines, i);
+      RowLines lines(listed.listing, listed.row, address.shown());
+      for (std::uint64_t i = 0; i < listed.row.count; ++i) {
+        add_line([&] { lines.append(tensors_); });
+      }
     } else {
       const TensorLines lines(listed.listing, address.shown(), listed.spread ? &*listed.spread : nullptr);
-      for (std::size_t i : listed.shown) add_line(lines, i);
+      for (std::size_t i : listed.shown) {
+        add_line([&] { lines.append(tensors_, i); });
+      }
     }
   }
   void finish() {
@@ -169,10 +173,10 @@ class Document {
     files_.end_array();
     files_.end_object();
   }
-  template <class Lines>
-  void add_line(const Lines& lines, std::size_t index) {
+  template <class Append>
+  void add_line(const Append& append) {
     if (std::exchange(tensor_came_, true)) tensors_ += ',';
-    lines.append(tensors_, index);
+    append();
     if (one_file_ && tensors_.size() >= kPiece) print_tensors();
   }
 

@@ -4,6 +4,7 @@
 
 #include "libckpt/children.h"
 #include "libckpt/format/format.h"
+#include "libckpt/io/distinct.h"
 #include "tools/ckpt/output/few_of_a_kind.h"
 #include "tools/ckpt/output/listing_parts.h"
 
@@ -23,7 +24,7 @@ void write_shape(ckpt::JsonWriter& json, std::string_view key, const core::Shape
 
 /// In one pass: of 100,000 tensors none is near the processor any more when the next pass comes to it.
 void sum_up(Listing& listing) {
-  Places places(listing.tensors.size());
+  Places<const void*> places(listing.tensors.size());
   for (const ListedTensor& tensor : listing.tensors) {
     const ckpt::Entry& entry = *tensor.entry;
     listing.elements += entry.numel();
@@ -31,7 +32,12 @@ void sum_up(Listing& listing) {
     places.sources.push_back(entry.bytes.get());
     places.storages.push_back(ckpt::storage_identity(entry));
   }
-  settle(listing, places, [&](std::size_t i) { return listing.tensors[i].entry->byte_size(); });
+  if (!ckpt::detail::all_differ(places.sources)) {
+    listing.bytes =
+        distinct_bytes(places.sources, [&](std::size_t i) { return listing.tensors[i].entry->byte_size(); });
+  }
+  listing.tied_to.assign(places.storages.size(), -1);
+  if (!ckpt::detail::all_differ(places.storages)) find_ties(listing, places.storages);
 }
 
 void write_strings(ckpt::JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
@@ -80,10 +86,9 @@ std::string unusual(const ckpt::Entry& entry, const ckpt::Spread* spread) {
   return members(json);
 }
 
-LineFacts facts_of(const ListedTensor& tensor) {
-  const ckpt::Entry& entry = *tensor.entry;
+LineFacts facts_of(const ckpt::Entry& entry) {
   const std::string_view type = entry.blocks ? std::string_view(entry.blocks->name) : core::name(entry.dtype);
-  return {tensor.name, type, entry.stored_type, ckpt::value_shape(entry).span(), entry.location, entry.byte_size()};
+  return {type, entry.stored_type, ckpt::value_shape(entry).span(), entry.location, entry.byte_size()};
 }
 
 }  // namespace
@@ -119,7 +124,8 @@ TensorLines::TensorLines(const Listing& listing, std::string_view file, const ck
 void TensorLines::append(std::string& out, std::size_t index) const {
   const ListedTensor& tensor = listing_.tensors[index];
   Line line(out);
-  append_facts(line, facts_of(tensor), file_);
+  line.text("{\"name\":", tensor.name);
+  append_facts(line, facts_of(*tensor.entry), file_);
   std::ptrdiff_t tied = listing_.tied_to[index];
   if (tied >= 0) line.text(",\"tied\":", listing_.tensors[static_cast<std::size_t>(tied)].name);
   line.rest(unusual(*tensor.entry, spread_));

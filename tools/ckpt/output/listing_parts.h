@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "libckpt/io/distinct.h"
 #include "libckpt/io/json.h"
 #include "tools/ckpt/output/listing.h"
 
@@ -53,9 +52,8 @@ class Line {
   std::string& text_;
 };
 
-/// What every line says, and `file` as JSON.
+/// What every line says behind the name.
 struct LineFacts {
-  std::string_view name;
   std::string_view type;
   std::string_view stored_type;  ///< "" for that
   std::span<const std::int64_t> shape;
@@ -63,8 +61,8 @@ struct LineFacts {
   std::uint64_t bytes = 0;
 };
 
+/// `file` is JSON.
 inline void append_facts(Line& line, const LineFacts& facts, std::string_view file) {
-  line.text("{\"name\":", facts.name);
   line.text(",\"dtype\":", facts.stored_type.empty() ? facts.type : facts.stored_type);
   if (!facts.stored_type.empty()) line.text(",\"read_as\":", facts.type);
   line.shape(",\"shape\":", facts.shape);
@@ -76,20 +74,22 @@ inline void append_facts(Line& line, const LineFacts& facts, std::string_view fi
 
 /// Indexes of the tensors that have a key, equal keys together and in file order. A sorted list, because hash tables of
 /// 100,000 nodes cost more than reading the file.
-inline std::vector<std::pair<const void*, std::size_t>> sorted(const std::vector<const void*>& keys) {
-  std::vector<std::pair<const void*, std::size_t>> order;
+template <class Key>
+std::vector<std::pair<Key, std::size_t>> sorted(const std::vector<Key>& keys) {
+  std::vector<std::pair<Key, std::size_t>> order;
   order.reserve(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (keys[i] != nullptr) order.emplace_back(keys[i], i);
+    if (keys[i] != Key{}) order.emplace_back(keys[i], i);
   }
   std::sort(order.begin(), order.end());
   return order;
 }
 
-/// Where tensors are, in their order.
+/// Where tensors are, in their order: addresses, or numbers from 1 on.
+template <class Key>
 struct Places {
-  std::vector<const void*> sources;   ///< of their bytes
-  std::vector<const void*> storages;  ///< that tied tensors share
+  std::vector<Key> sources;   ///< of their bytes
+  std::vector<Key> storages;  ///< that tied tensors share
 
   explicit Places(std::size_t count) {
     sources.reserve(count);
@@ -98,18 +98,18 @@ struct Places {
 };
 
 /// Bytes of all sources, each once. `bytes_of(index)` are those of a tensor.
-template <class BytesOf>
-std::uint64_t distinct_bytes(const std::vector<const void*>& sources, const BytesOf& bytes_of) {
+template <class Key, class BytesOf>
+std::uint64_t distinct_bytes(const std::vector<Key>& sources, const BytesOf& bytes_of) {
   std::uint64_t bytes = 0;
-  const void* last = nullptr;
+  Key last{};
   for (const auto& [source, index] : sorted(sources)) {
     if (std::exchange(last, source) != source) bytes += bytes_of(index);
   }
   return bytes;
 }
 
-inline void find_ties(Listing& listing, const std::vector<const void*>& storages) {
-  if (ckpt::detail::all_differ(storages)) return;
+template <class Key>
+void find_ties(Listing& listing, const std::vector<Key>& storages) {
   auto order = sorted(storages);
   std::size_t first = 0;
   for (std::size_t i = 1; i < order.size(); ++i) {
@@ -120,14 +120,6 @@ inline void find_ties(Listing& listing, const std::vector<const void*>& storages
     listing.tied_to[order[first].second] = static_cast<std::ptrdiff_t>(order[first].second);
     listing.tied_to[order[i].second] = static_cast<std::ptrdiff_t>(order[first].second);
   }
-}
-
-/// Ties, and what is counted twice.
-template <class BytesOf>
-void settle(Listing& listing, const Places& places, const BytesOf& bytes_of) {
-  if (!ckpt::detail::all_differ(places.sources)) listing.bytes = distinct_bytes(places.sources, bytes_of);
-  listing.tied_to.assign(places.storages.size(), -1);
-  find_ties(listing, places.storages);
 }
 
 /// Of an Entry or a RowTensor.
