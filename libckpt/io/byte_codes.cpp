@@ -53,11 +53,15 @@ std::uint32_t filled(const CodeLengths& lengths) {
 
 /// Bytes that have one, shorter ones first, then by value.
 std::vector<std::size_t> in_order_of_codes(const CodeLengths& lengths) {
-  std::vector<std::size_t> bytes;
+  std::array<std::size_t, UINT8_MAX + 2> next = {};  // where the next one of a length goes
+  for (std::uint8_t length : lengths) ++next[length + 1U];
+  const std::size_t none = next[1];
+  next[0] = next[1] = 0;
+  for (std::size_t i = 2; i < next.size(); ++i) next[i] += next[i - 1];
+  std::vector<std::size_t> bytes(lengths.size() - none);
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] > 0) bytes.push_back(i);
+    if (lengths[i] > 0) bytes[next[lengths[i]]++] = i;
   }
-  std::ranges::stable_sort(bytes, {}, [&](std::size_t i) { return lengths[i]; });
   return bytes;
 }
 

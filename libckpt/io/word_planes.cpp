@@ -151,8 +151,8 @@ void of_width(std::uint32_t width, const Body& body) {
 /// What is done to many bytes, by the instructions of this processor.
 struct Kernels {
   std::size_t (*ones)(Bytes masks);
-  /// Puts zeros back. `masks` is followed by eight zeros, eight bytes behind `values` are there, and kPastBytes behind
-  /// `out` may be written to.
+  /// Puts zeros back. `masks` is followed by eight zeros, kPastBytes behind `values` are there, and as many behind `out`
+  /// may be written to.
   void (*put_zeros_in)(const std::byte* masks, const std::byte* values, std::byte* out, std::size_t count);
   /// Adds the differences in planes of `count` bytes to words of two bytes, and of four.
   void (*add_2)(const std::byte* planes, std::byte* to, std::size_t count);
@@ -271,6 +271,41 @@ CKPT_AVX2 void add_16(std::byte* to, __m256i words) {
   }
   add_from<std::uint32_t>(i, planes, to, count);
 }
+
+#define CKPT_AVX512 gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2,popcnt")
+
+/// 64 zeros and values at once: one instruction spreads them by their masks.
+[[CKPT_AVX512]] void put_zeros_in_avx512(const std::byte* masks, const std::byte* values, std::byte* out,
+                                         std::size_t count) {
+  constexpr std::size_t kStep = 8 * kMask;
+  static_assert(kStep <= kPastBytes);
+  for (std::size_t i = 0; i < count; i += kStep) {
+    const auto all = core::load_le<std::uint64_t>(masks + i / kMask);
+    _mm512_storeu_si512(out + i, _mm512_maskz_expand_epi8(all, _mm512_loadu_si512(values)));
+    values += __builtin_popcountll(all);
+  }
+}
+
+[[CKPT_AVX512, gnu::always_inline]] inline void add_32(std::byte* to, __m512i words) {
+  const __m512i signs = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(words, _mm512_set1_epi16(1)));
+  const __m512i numbers = _mm512_xor_si512(_mm512_srli_epi16(words, 1), signs);
+  _mm512_storeu_si512(to, _mm512_add_epi16(_mm512_loadu_si512(to), numbers));
+}
+
+[[CKPT_AVX512]] void add_2_avx512(const std::byte* planes, std::byte* to, std::size_t count) {
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  std::size_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    const __m512i low = _mm512_loadu_si512(planes + i);
+    const __m512i high = _mm512_loadu_si512(planes + count + i);
+    const __m512i a = _mm512_unpacklo_epi8(low, high);
+    const __m512i b = _mm512_unpackhi_epi8(low, high);
+    add_32(to + 2 * i, _mm512_permutex2var_epi64(a, first, b));
+    add_32(to + 2 * i + 64, _mm512_permutex2var_epi64(a, second, b));
+  }
+  add_from<std::uint16_t>(i, planes, to, count);
+}
 #endif
 
 const Kernels& kernels() {
@@ -278,7 +313,9 @@ const Kernels& kernels() {
                                      &add_plain<std::uint32_t>};
 #if defined(__x86_64__)
   static constexpr Kernels kAvx2 = {&ones_avx2, &put_zeros_in_avx2, &add_2_avx2, &add_4_avx2};
-  static const Kernels& best = *core::cpu::by_isa(&kPlain, &kAvx2, &kAvx2);
+  static constexpr Kernels kAvx512 = {&ones_avx2, &put_zeros_in_avx512, &add_2_avx512, &add_4_avx2};
+  static const Kernels& best =
+      *core::cpu::by_isa(&kPlain, &kAvx2, core::cpu::spreads_bytes() ? &kAvx512 : &kAvx2);
   return best;
 #else
   return kPlain;
@@ -407,8 +444,9 @@ void WordReader::take_heads(Bytes packed) {
     if (form > kMasked) damaged_words("a plane has a form that this version does not know");
     in_ = in_.subspan(1);
     planes_[p].form = form;
-    if (form >= kCoded) planes_[p].bytes = ByteDecoder(detail::take_lengths(in_));
-    if (form == kMasked) planes_[p].masks = ByteDecoder(detail::take_lengths(in_));
+    // In their place: a copy would take as long as many a block.
+    if (form >= kCoded) std::construct_at(&planes_[p].bytes, detail::take_lengths(in_));
+    if (form == kMasked) std::construct_at(&planes_[p].masks, detail::take_lengths(in_));
   }
   if (in_.size() / kWordBlockHead < blocks_.size()) damaged_words("they end within the sizes of their blocks");
   const Bytes sizes = in_.first(blocks_.size() * kWordBlockHead);

@@ -76,6 +76,15 @@ bool multiplies_bf16() {
 #endif
 }
 
+bool spreads_bytes() {
+#if defined(__x86_64__)
+  static const bool answer = isa() == Isa::avx512 && __builtin_cpu_supports("avx512vbmi2");
+  return answer;
+#else
+  return false;
+#endif
+}
+
 bool multiplies_tiles() {
 #if defined(__x86_64__)
   static const bool answer = [] {

@@ -21,7 +21,10 @@ Isa isa();
 /// Whether the processor multiplies bf16 and sums in f32 (AVX512_BF16), and isa() is the highest level.
 bool multiplies_bf16();
 
-/// Whether it also multiplies tiles of bf16 (AMX-BF16), the operating system keeps them for this process, and CORE_ISA
+/// Whether the processor spreads bytes by a mask (AVX512_VBMI2), and isa() is the highest level.
+bool spreads_bytes();
+
+/// Whether the one that multiplies bf16 also multiplies tiles of it (AMX-BF16), the operating system keeps them for this process, and CORE_ISA
 /// names no level: AMX is above all of them.
 bool multiplies_tiles();
 
