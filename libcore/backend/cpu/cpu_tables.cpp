@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "libcore/backend/cpu/attention/tiles_attention.h"
 #include "libcore/backend/cpu/complex/complex_tables.h"
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cpu/random/random_fills.h"
@@ -78,6 +79,9 @@ struct CpuTables {
     CORE_BY_ISA(fill_long_layer_norms)(nn);
     fill_nll_losses(nn);
     CORE_BY_ISA(fill_attention)(nn);
+#if defined(__x86_64__)
+    if (multiplies_tiles()) avx512::fill_tile_attention(nn);
+#endif
     CORE_BY_ISA(fill_softmax)(nn);
   }
 };

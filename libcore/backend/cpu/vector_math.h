@@ -1,5 +1,5 @@
 #pragma once
-// exp, sigmoid and tanh of short vectors. In an anonymous namespace on purpose: see vector.h.
+// exp, log, sigmoid and tanh of short vectors. In an anonymous namespace on purpose: see vector.h.
 // Thread safety: pure functions. Use: Vector<float> gate = sigmoid_of(sums);
 
 #include <cmath>
@@ -32,6 +32,34 @@ CORE_INLINE V exp_of(const V& from) {
   } else {
     V result;
     for (int i = 0; i < kCountOf<V>; ++i) result[i] = std::exp(from[i]);
+    return result;
+  }
+}
+
+/// log: single precision within two units of the last place (coefficients of the Cephes library's logf). 0 gives
+/// -infinity, what is not finite stays, and numbers below the smallest normal one count as it.
+template <class V>
+CORE_INLINE V log_of(const V& from) {
+  if constexpr (std::is_same_v<Element<V>, float>) {
+    using Bits = BitsOf<V>;
+    const V normal = from < 1.17549435e-38f ? all_as<V>(1.17549435e-38f) : from;
+    const Bits above = (Bits)normal - 0x3f3504f3;  // bits of sqrt(1/2), from where on the exponent counts as the next
+    const V exponent = __builtin_convertvector(above >> 23, V);
+    const V x = (V)((above & 0x7fffff) + 0x3f3504f3) - 1.0f, square = x * x;
+    V p = x * 7.0376836292e-2f - 1.1514610310e-1f;
+    p = p * x + 1.1676998740e-1f;
+    p = p * x - 1.2420140846e-1f;
+    p = p * x + 1.4249322787e-1f;
+    p = p * x - 1.6668057665e-1f;
+    p = p * x + 2.0000714765e-1f;
+    p = p * x - 2.4999993993e-1f;
+    p = p * x + 3.3333331174e-1f;
+    const V result = (p * x * square - exponent * 2.12194440e-4f) - square * 0.5f + x + exponent * 0.693359375f;
+    const V special = from == 0.0f ? all_as<V>(-HUGE_VALF) : from;
+    return (from > 0.0f) & (from < HUGE_VALF) ? result : special;
+  } else {
+    V result;
+    for (int i = 0; i < kCountOf<V>; ++i) result[i] = std::log(from[i]);
     return result;
   }
 }

@@ -55,13 +55,11 @@ AttentionDropout dropout_again(const AttentionPlan& plan, const Tensor& drawn) {
 }  // namespace
 
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
-  constexpr std::int64_t kMostOnHost = 32768;  // elements of one head's keys: more are faster as products
   if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || k.dtype() != q.dtype() || v.dtype() != q.dtype()) return false;
   const bool same_device = &backend_of(q) == &backend_of(k) && &backend_of(q) == &backend_of(v);
   const NnTable* table = backend_of(q).ops().nn;
   if (!same_device || table == nullptr || !table->attention[static_cast<std::size_t>(q.dtype())]) return false;
-  const bool fits =
-      table->attention_has_tiles ? k.size(3) <= NnTable::kWidestTiles : k.size(2) * k.size(3) <= kMostOnHost;
+  const bool fits = !table->attention_has_tiles || k.size(3) <= NnTable::kWidestTiles;
   return fits && k.sizes() == v.sizes() && q.size(0) == k.size(0) && q.size(1) == k.size(1) && q.size(3) == k.size(3) &&
          q.numel() != 0 && k.numel() != 0;
 }

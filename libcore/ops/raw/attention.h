@@ -13,8 +13,7 @@ struct AttentionPlan {
   double dropout = 0;
 };
 
-/// Whether there is a kernel for it: (N, heads, length, width), one width; on the CPU f32, and short enough to stay in
-/// the caches.
+/// Whether there is a kernel for it: (N, heads, length, width), one width, of f32 or 16 bits.
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v);
 
 /// Whether that kernel takes the plan's mask and dropout too; those of GPUs do, without a matrix of scores.

@@ -1,252 +1,373 @@
-// Attention of short sequences, one head of one batch item at a time: scores, softmax and the product with the values
-// stay in the nearest caches. Each head is computed by one thread, so results do not depend on their number.
-#include <algorithm>
+// Scaled dot-product attention for one instruction set (CORE_CPU_VARIANT names the namespace), a block of queries by a
+// block of keys at a time: no matrix of scores is made, whatever the number of keys. What a block of queries gives does
+// not depend on the number of threads.
 #include <cmath>
-#include <limits>
-#include <vector>
 
+#include "libcore/backend/cpu/attention/blocks.h"
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/backend/cpu/variants.h"
-#include "libcore/backend/cpu/vector_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
 
-std::int64_t padded(std::int64_t size) {
-  return (size + kLanes - 1) / kLanes * kLanes;
-}
+using V = Vector<float>;
+constexpr std::int64_t kW = kWidth<float>;
 
-float largest(const Floats& x) {
-  float most = x[0];
-  for (std::int64_t i = 1; i < kLanes; ++i) most = x[i] > most || x[i] != x[i] ? x[i] : most;
-  return most;
+/// Multiplications that are worth a thread's start.
+constexpr std::int64_t kWorkOfThread = 65536;
+
+CORE_INLINE V larger(const V& a, const V& b) {
+  return a > b ? a : b;
 }
-float total(const Floats& x) {
+float total(const V& x) {
   float sum = 0;
-  for (std::int64_t i = 0; i < kLanes; ++i) sum += x[i];
+  for (std::int64_t i = 0; i < kW; ++i) sum += x[i];
   return sum;
 }
 
-/// sums[0, count) = the sum over `terms` of a[term] * rows[term][0, count); count a multiple of kLanes. Four vectors
-/// are summed side by side, or two halves of one, or each addition would wait for the one before.
-void combine(const float* a, const float* rows, std::int64_t terms, std::int64_t stride, std::int64_t count,
-             float* sums) {
-  std::int64_t at = 0;
-  for (; at + 4 * kLanes <= count; at += 4 * kLanes) {
-    Floats s0{}, s1{}, s2{}, s3{};
-    for (std::int64_t t = 0; t < terms; ++t) {
-      const float* row = rows + t * stride + at;
-      Floats v0 = load<Floats>(row);
-      Floats v1 = load<Floats>(row + kLanes);
-      Floats v2 = load<Floats>(row + 2 * kLanes);
-      Floats v3 = load<Floats>(row + 3 * kLanes);
-      s0 += v0 * a[t], s1 += v1 * a[t], s2 += v2 * a[t], s3 += v3 * a[t];
-    }
-    store(sums + at, s0), store(sums + at + kLanes, s1);
-    store(sums + at + 2 * kLanes, s2), store(sums + at + 3 * kLanes, s3);
+/// The softmax of a block of queries as far as keys have been seen: largest score, sum of exponentials, and by what
+/// the results up to now have to be multiplied.
+struct Running {
+  alignas(64) float most[kQueries], sums[kQueries], factors[kQueries];
+  bool changed;
+  Running() {
+    std::fill_n(most, kQueries, kHidden);
+    std::fill_n(sums, kQueries, 0.0F);
   }
-  for (; at < count; at += kLanes) {
-    Floats even{}, odd{};
-    std::int64_t t = 0;
-    for (; t + 2 <= terms; t += 2) {
-      Floats v0 = load<Floats>(rows + t * stride + at);
-      Floats v1 = load<Floats>(rows + (t + 1) * stride + at);
-      even += v0 * a[t], odd += v1 * a[t + 1];
-    }
-    if (t < terms) {
-      Floats v0 = load<Floats>(rows + t * stride + at);
-      even += v0 * a[t];
-    }
-    even += odd;
-    store(sums + at, even);
-  }
-}
-
-/// rows[row][0, count) += a[row] * x[0, count) for the first `terms` rows.
-void spread(const float* a, const float* x, std::int64_t terms, std::int64_t count, float* rows) {
-  for (std::int64_t at = 0; at < count; at += kLanes) {
-    Floats value = load<Floats>(x + at);
-    for (std::int64_t t = 0; t < terms; ++t) {
-      Floats sum = load<Floats>(rows + t * count + at);
-      sum += value * a[t];
-      store(rows + t * count + at, sum);
-    }
-  }
-}
-
-/// Rows of one head, padded with zeros to whole vectors.
-void take_rows(const AttentionArray& array, const float* data, std::int64_t rows, std::int64_t width, float* to) {
-  const std::int64_t stride = padded(width);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    std::copy_n(data + r * array.row_stride, width, to + r * stride);
-    std::fill_n(to + r * stride + width, stride - width, 0.0F);
-  }
-}
-/// The same transposed: (width, padded rows).
-void take_columns(const AttentionArray& array, const float* data, std::int64_t rows, std::int64_t width, float* to) {
-  const std::int64_t stride = padded(rows);
-  for (std::int64_t c = 0; c < width; ++c) {
-    for (std::int64_t r = 0; r < rows; ++r) to[c * stride + r] = data[r * array.row_stride + c];
-    std::fill_n(to + c * stride + rows, stride - rows, 0.0F);
-  }
-}
-
-const float* head_of(const AttentionArray& array, std::int64_t batch, std::int64_t head) {
-  return static_cast<const float*>(array.data) + batch * array.batch_stride + head * array.head_stride;
-}
-float* output_of(const AttentionArray& array, std::int64_t batch, std::int64_t head) {
-  return const_cast<float*>(head_of(array, batch, head));
-}
-
-/// Keys that row i sees.
-std::int64_t seen_by(const AttentionSizes& s, std::int64_t i) {
-  return s.causal ? std::min(s.keys, i + 1) : s.keys;
-}
-
-/// Working memory of one head.
-struct Head {
-  std::vector<float> k, v, k_columns, v_columns, scores, slopes, row;
-
-  explicit Head(const AttentionSizes& s)
-      : k(size(s.keys * padded(s.width))),
-        v(k.size()),
-        k_columns(size(s.width * padded(s.keys))),
-        v_columns(k_columns.size()),
-        scores(size(padded(s.keys))),
-        slopes(scores.size()),
-        row(size(padded(s.width))) {}
-  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 };
 
-/// scores[0, seen) = q . k * scale for one row; the rest of the last vector is -infinity.
-void score_row(const AttentionSizes& s, const float* q, std::int64_t seen, Head& head) {
-  combine(q, head.k_columns.data(), s.width, padded(s.keys), padded(seen), head.scores.data());
-  for (std::int64_t j = 0; j < seen; ++j) head.scores[Head::size(j)] *= static_cast<float>(s.scale);
-  std::fill_n(head.scores.data() + seen, padded(seen) - seen, -std::numeric_limits<float>::infinity());
-}
-
-/// scores = exp(scores - shift); gives their sum.
-float exponentiate(std::int64_t count, float shift, float* scores) {
-  Floats sums{};
-  for (std::int64_t j = 0; j < count; j += kLanes) {
-    Floats x = load<Floats>(scores + j);
-    x -= shift;
-    x = exp_of(x);
-    store(scores + j, x);
-    sums += x;
+V largest_of_column(const float* scores, std::int64_t keys, std::int64_t lanes) {
+  V most[4] = {load(scores), load(scores), load(scores), load(scores)};
+  std::int64_t j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    for (std::int64_t i = 0; i < 4; ++i) most[i] = larger(load(scores + (j + i) * lanes), most[i]);
   }
-  return total(sums);
+  for (; j < keys; ++j) most[0] = larger(load(scores + j * lanes), most[0]);
+  return larger(larger(most[0], most[1]), larger(most[2], most[3]));
 }
 
-float largest_of(const float* scores, std::int64_t count) {
-  Floats most = load<Floats>(scores);
-  for (std::int64_t j = kLanes; j < count; j += kLanes) {
-    Floats x = load<Floats>(scores + j);
-    const Ints take = (x > most) | (x != x);
-    most = take ? x : most;
-  }
-  return largest(most);
-}
-
-void forward_head(const AttentionParams& p, std::int64_t batch, std::int64_t h, Head& head) {
-  const AttentionSizes& s = p.sizes;
-  take_rows(p.v, head_of(p.v, batch, h), s.keys, s.width, head.v.data());
-  take_columns(p.k, head_of(p.k, batch, h), s.keys, s.width, head.k_columns.data());
-  const float* q = head_of(p.q, batch, h);
-  float* out = output_of(p.output, batch, h);
-  auto* log_sums = static_cast<float*>(p.log_sums) + (batch * s.heads + h) * s.queries;
-  for (std::int64_t i = 0; i < s.queries; ++i) {
-    const std::int64_t seen = seen_by(s, i);
-    score_row(s, q + i * p.q.row_stride, seen, head);
-    float* scores = head.scores.data();
-    const float most = largest_of(scores, padded(seen));
-    const float sum = exponentiate(padded(seen), most, scores);
-    log_sums[i] = most + std::log(sum);
-    combine(scores, head.v.data(), seen, padded(s.width), padded(s.width), head.row.data());
-    for (std::int64_t c = 0; c < s.width; ++c) out[i * p.output.row_stride + c] = head.row[Head::size(c)] / sum;
+/// Scores become exponentials, less the largest up to now.
+void take_scores(const Scores& s, Running& running) {
+  running.changed = false;
+  for (std::int64_t at = 0; at < s.block.lanes; at += kW) {
+    float* column = s.at + at;
+    const V before = load(running.most + at);
+    const V most = larger(largest_of_column(column, s.keys, s.block.lanes), before);
+    V difference = before - most;
+    const V factor = exp_of(difference);
+    V sums = load(running.sums + at) * factor;
+    for (std::int64_t j = 0; j < s.keys; ++j) {
+      V x = load(column + j * s.block.lanes);
+      x -= most;
+      x = exp_of(x);
+      store(column + j * s.block.lanes, x);
+      sums += x;
+    }
+    store(running.most + at, most);
+    store(running.sums + at, sums);
+    store(running.factors + at, factor);
+    const VectorBits<float> other = factor != 1.0F;
+    for (std::int64_t i = 0; i < kW; ++i) running.changed |= other[i] != 0;
   }
 }
 
-/// What one head's gradients are summed in, besides a Head's.
-struct HeadGrads {
-  std::vector<float> k, v, query, output_grad;
-  explicit HeadGrads(const AttentionSizes& s)
-      : k(Head::size(s.keys * padded(s.width))), v(k.size()), query(Head::size(padded(s.width))), output_grad(query) {}
+void scale_results(const Block& block, const float* factors, std::int64_t width, float* results) {
+  for (std::int64_t at = 0; at < block.lanes; at += kW) {
+    const V factor = load(factors + at);
+    for (std::int64_t c = 0; c < width; ++c) {
+      float* to = results + c * block.lanes + at;
+      store(to, load(to) * factor);
+    }
+  }
+}
+
+/// What a thread works with: keys and values of the head that it is at, and a block of queries.
+template <DType kType>
+class Forward {
+ public:
+  explicit Forward(const AttentionParams& p)
+      : p_(p),
+        s_(p.sizes),
+        k_(s_.keys, s_.width),
+        v_(s_.keys, s_.width),
+        q_(kQueries, s_.width),
+        turned_(kQueries * s_.width),
+        results_(kQueries * s_.width),
+        rows_(kQueries * s_.width) {}
+
+  void head(std::int64_t number) {
+    batch_ = number / s_.heads, head_ = number % s_.heads;
+    keys_ = k_.take(rows_of<kType>(p_.k, batch_, head_), 0, s_.keys);
+    values_ = v_.take(rows_of<kType>(p_.v, batch_, head_), 0, s_.keys);
+    log_sums_ = static_cast<float*>(p_.log_sums) + number * s_.queries;
+  }
+
+  void block(std::int64_t first) {
+    const Block block(first, s_.queries);
+    turn_block(block, q_.take(rows_of<kType>(p_.q, batch_, head_), first, block.rows), s_.width, turned_.data());
+    Running running;
+    const std::int64_t seen = keys_before(s_, first + block.rows);
+    for (std::int64_t k0 = 0; k0 < seen; k0 += kKeys) {
+      const Scores scores{block, k0, std::min(kKeys, seen - k0), scores_};
+      multiply_rows(scores, keys_, turned_.data(), s_.width, s_.scale);
+      if (s_.causal && k0 + scores.keys > first + 1) hide_later(scores);
+      take_scores(scores, running);
+      if (k0 > 0 && running.changed) scale_results(block, running.factors, s_.width, results_.data());
+      add_turned(scores, values_, s_.width, k0 > 0 ? 1.0F : 0.0F, results_.data());
+    }
+    finish(block, running);
+  }
+
+ private:
+  void finish(const Block& block, const Running& running) {
+    float inverse[kQueries];
+    for (std::int64_t at = 0; at < block.lanes; at += kW) {
+      const V sums = load(running.sums + at);
+      V logs = log_of(sums);
+      logs += load(running.most + at);
+      store_up_to(log_sums_ + block.first + at, logs, block.rows - at);
+      store(inverse + at, 1.0F / sums);
+    }
+    scale_results(block, inverse, s_.width, results_.data());
+    turned(results_.data(), block.lanes, s_.width, block.rows, rows_.data(), s_.width);
+    put_rows<kType>(rows_.data(), block.rows, s_.width, rows_of<kType>(p_.output, batch_, head_), block.first);
+  }
+
+  const AttentionParams& p_;
+  const AttentionSizes& s_;
+  WideRows<kType> k_, v_, q_;
+  CallMemory turned_, results_, rows_;
+  alignas(64) float scores_[kKeys * kQueries];
+  std::int64_t batch_ = 0, head_ = 0;
+  const float *keys_ = nullptr, *values_ = nullptr;
+  float* log_sums_ = nullptr;
 };
 
-void put_rows(const AttentionArray& array, float* data, const std::vector<float>& rows, const AttentionSizes& s) {
-  for (std::int64_t j = 0; j < s.keys; ++j) {
-    std::copy_n(rows.data() + j * padded(s.width), s.width, data + j * array.row_stride);
+/// So few queries, as in the steps of a generation, that a lane for each would leave most of a vector empty: scores are
+/// dot products, whose rows the softmax takes one by one. 8 heads of 64 with 1,024 keys took 429 us by blocks, and 165
+/// so.
+template <DType kType>
+class FewQueries {
+ public:
+  static bool are(const AttentionSizes& s) { return s.queries * 4 <= kW; }
+  explicit FewQueries(const AttentionParams& p)
+      : p_(p),
+        s_(p.sizes),
+        q_(s_.queries, s_.width),
+        rows_(kKeys, s_.width),
+        scores_(s_.queries * padded_keys()),
+        results_(s_.queries * s_.width) {}
+
+  void head(std::int64_t number) {
+    const std::int64_t batch = number / s_.heads, head = number % s_.heads, apart = padded_keys();
+    const float* q = q_.take(rows_of<kType>(p_.q, batch, head), 0, s_.queries);
+    for_each_block(rows_of<kType>(p_.k, batch, head), [&](std::int64_t first, std::int64_t keys, const float* rows) {
+      dots_product(SmallProduct<float>{.m = s_.queries,
+                                       .n = keys,
+                                       .k = s_.width,
+                                       .a = q,
+                                       .a_row = s_.width,
+                                       .a_step = 1,
+                                       .b = rows,
+                                       .ldb = s_.width,
+                                       .c = scores_.data() + first,
+                                       .ldc = apart,
+                                       .alpha = static_cast<float>(s_.scale)});
+    });
+    for (std::int64_t i = 0; i < s_.queries; ++i) {
+      static_cast<float*>(p_.log_sums)[number * s_.queries + i] = take_row(scores_.data() + i * apart, i);
+    }
+    for_each_block(rows_of<kType>(p_.v, batch, head), [&](std::int64_t first, std::int64_t keys, const float* rows) {
+      rows_product(SmallProduct<float>{.m = s_.queries,
+                                       .n = s_.width,
+                                       .k = keys,
+                                       .a = scores_.data() + first,
+                                       .a_row = apart,
+                                       .a_step = 1,
+                                       .b = rows,
+                                       .ldb = s_.width,
+                                       .c = results_.data(),
+                                       .ldc = s_.width,
+                                       .beta = first > 0 ? 1.0F : 0.0F});
+    });
+    put_rows<kType>(results_.data(), s_.queries, s_.width, rows_of<kType>(p_.output, batch, head), 0);
   }
-}
 
-/// One row: the gradient of its query; its shares of those of keys and values are added.
-void backward_row(const AttentionGradParams& p, std::int64_t seen, float log_sum, const float* out, Head& head,
-                  HeadGrads& grads) {
-  const AttentionSizes& s = p.sizes;
-  const std::int64_t width = padded(s.width);
-  float* weights = head.scores.data();
-  float* slopes = head.slopes.data();
-  score_row(s, grads.query.data(), seen, head);
-  exponentiate(padded(seen), log_sum, weights);
-  float along = 0;  // output_grad . output
-  for (std::int64_t c = 0; c < s.width; ++c) along += grads.output_grad[Head::size(c)] * out[c];
-  combine(grads.output_grad.data(), head.v_columns.data(), s.width, padded(s.keys), padded(seen), slopes);
-  const auto scale = static_cast<float>(s.scale);
-  for (std::int64_t j = 0; j < seen; ++j) slopes[j] = weights[j] * (slopes[j] - along) * scale;
-  combine(slopes, head.k.data(), seen, width, width, head.row.data());
-  spread(slopes, grads.query.data(), seen, width, grads.k.data());
-  spread(weights, grads.output_grad.data(), seen, width, grads.v.data());
-}
+ private:
+  std::int64_t padded_keys() const { return (s_.keys + kW - 1) / kW * kW; }
 
-void backward_head(const AttentionGradParams& p, std::int64_t batch, std::int64_t h, Head& head, HeadGrads& grads) {
-  const AttentionSizes& s = p.sizes;
-  take_rows(p.k, head_of(p.k, batch, h), s.keys, s.width, head.k.data());
-  take_columns(p.k, head_of(p.k, batch, h), s.keys, s.width, head.k_columns.data());
-  take_columns(p.v, head_of(p.v, batch, h), s.keys, s.width, head.v_columns.data());
-  std::fill(grads.k.begin(), grads.k.end(), 0.0F);
-  std::fill(grads.v.begin(), grads.v.end(), 0.0F);
-  const float* q = head_of(p.q, batch, h);
-  const float* out = head_of(p.output, batch, h);
-  const float* output_grad = head_of(p.output_grad, batch, h);
-  float* q_grad = output_of(p.q_grad, batch, h);
-  const auto* log_sums = static_cast<const float*>(p.log_sums) + (batch * s.heads + h) * s.queries;
-  for (std::int64_t i = 0; i < s.queries; ++i) {
-    take_rows(p.q, q + i * p.q.row_stride, 1, s.width, grads.query.data());
-    take_rows(p.output_grad, output_grad + i * p.output_grad.row_stride, 1, s.width, grads.output_grad.data());
-    backward_row(p, seen_by(s, i), log_sums[i], out + i * p.output.row_stride, head, grads);
-    std::copy_n(head.row.data(), s.width, q_grad + i * p.q_grad.row_stride);
+  template <class Visit>
+  void for_each_block(const HeadRows& all, Visit visit) {
+    const std::int64_t seen = keys_before(s_, s_.queries);
+    for (std::int64_t first = 0; first < seen; first += kKeys) {
+      const std::int64_t keys = std::min(kKeys, seen - first);
+      visit(first, keys, rows_.take(all, first, keys));
+    }
   }
-  put_rows(p.k_grad, output_of(p.k_grad, batch, h), grads.k, s);
-  put_rows(p.v_grad, output_of(p.v_grad, batch, h), grads.v, s);
-}
 
-std::int64_t head_grain(const AttentionSizes& s) {
-  return std::max<std::int64_t>(1, 65536 / (s.queries * s.keys * s.width + 1));
-}
+  /// Scores of query i become weights; gives the logarithm of the sum of their exponentials.
+  float take_row(float* scores, std::int64_t i) const {
+    const std::int64_t seen = keys_before(s_, i + 1), end = padded_keys();
+    std::fill_n(scores + seen, end - seen, kHidden);
+    V most = load(scores), sums{};
+    for (std::int64_t j = kW; j < end; j += kW) most = larger(load(scores + j), most);
+    float largest = most[0];
+    for (int lane = 1; lane < kW; ++lane) largest = std::max(largest, most[lane]);
+    for (std::int64_t j = 0; j < end; j += kW) {
+      V x = load(scores + j);
+      x -= largest;
+      x = exp_of(x);
+      store(scores + j, x);
+      sums += x;
+    }
+    const float sum = total(sums), inverse = 1 / sum;
+    for (std::int64_t j = 0; j < end; j += kW) store(scores + j, load(scores + j) * inverse);
+    return largest + std::log(sum);
+  }
 
+  const AttentionParams& p_;
+  const AttentionSizes& s_;
+  WideRows<kType> q_, rows_;
+  CallMemory scores_, results_;
+};
+
+template <DType kType>
 void attention(const AttentionParams& p) {
   const AttentionSizes& s = p.sizes;
-  parallel_for(s.batch * s.heads, head_grain(s), [&](std::int64_t begin, std::int64_t end) {
-    Head head(s);
-    for (std::int64_t i = begin; i < end; ++i) forward_head(p, i / s.heads, i % s.heads, head);
+  if (FewQueries<kType>::are(s)) {
+    const std::int64_t work = s.queries * s.keys * s.width + 1;
+    return parallel_for(s.batch * s.heads, 1 + kWorkOfThread / work, [&](std::int64_t begin, std::int64_t end) {
+      FewQueries<kType> few(p);
+      for (std::int64_t i = begin; i < end; ++i) few.head(i);
+    });
+  }
+  const std::int64_t blocks = (s.queries + kQueries - 1) / kQueries;
+  const std::int64_t work = std::min(s.queries, kQueries) * s.keys * s.width + 1;
+  parallel_for(s.batch * s.heads * blocks, 1 + kWorkOfThread / work, [&](std::int64_t begin, std::int64_t end) {
+    Forward<kType> forward(p);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i == begin || i % blocks == 0) forward.head(i / blocks);
+      forward.block(i % blocks * kQueries);
+    }
   });
 }
 
+/// Gradients of one head after the other. Those of keys and values are summed over all blocks of queries.
+template <DType kType>
+class Backward {
+ public:
+  explicit Backward(const AttentionGradParams& p)
+      : p_(p),
+        s_(p.sizes),
+        k_(s_.keys, s_.width),
+        v_(s_.keys, s_.width),
+        q_(kQueries, s_.width),
+        grad_(kQueries, s_.width),
+        output_(kQueries, s_.width),
+        k_sums_(s_.keys * s_.width),
+        v_sums_(s_.keys * s_.width),
+        turned_q_(kQueries * s_.width),
+        turned_grad_(kQueries * s_.width),
+        q_sums_(kQueries * s_.width),
+        rows_(kQueries * s_.width) {}
+
+  void head(std::int64_t number) {
+    batch_ = number / s_.heads, head_ = number % s_.heads;
+    keys_ = k_.take(rows_of<kType>(p_.k, batch_, head_), 0, s_.keys);
+    values_ = v_.take(rows_of<kType>(p_.v, batch_, head_), 0, s_.keys);
+    log_sums_ = static_cast<const float*>(p_.log_sums) + number * s_.queries;
+    std::fill_n(k_sums_.data(), s_.keys * s_.width, 0.0F);
+    std::fill_n(v_sums_.data(), s_.keys * s_.width, 0.0F);
+    for (std::int64_t first = 0; first < s_.queries; first += kQueries) block(Block(first, s_.queries));
+    put_rows<kType>(k_sums_.data(), s_.keys, s_.width, rows_of<kType>(p_.k_grad, batch_, head_), 0);
+    put_rows<kType>(v_sums_.data(), s_.keys, s_.width, rows_of<kType>(p_.v_grad, batch_, head_), 0);
+  }
+
+ private:
+  void block(const Block& block) {
+    const float* q = q_.take(rows_of<kType>(p_.q, batch_, head_), block.first, block.rows);
+    const float* grad = grad_.take(rows_of<kType>(p_.output_grad, batch_, head_), block.first, block.rows);
+    turn_block(block, q, s_.width, turned_q_.data());
+    turn_block(block, grad, s_.width, turned_grad_.data());
+    take_sums(block, grad);
+    const std::int64_t seen = keys_before(s_, block.first + block.rows);
+    for (std::int64_t k0 = 0; k0 < seen; k0 += kKeys) {
+      const Scores weights{block, k0, std::min(kKeys, seen - k0), weights_};
+      const Scores slopes{block, k0, weights.keys, slopes_};
+      multiply_rows(weights, keys_, turned_q_.data(), s_.width, s_.scale);
+      if (s_.causal && k0 + weights.keys > block.first + 1) hide_later(weights);
+      multiply_rows(slopes, values_, turned_grad_.data(), s_.width, 1);
+      make_slopes(weights, slopes);
+      add_to_keys(weights, grad, s_.width, v_sums_.data());
+      add_to_keys(slopes, q, s_.width, k_sums_.data());
+      add_turned(slopes, keys_, s_.width, k0 > 0 ? 1.0F : 0.0F, q_sums_.data());
+    }
+    turned(q_sums_.data(), block.lanes, s_.width, block.rows, rows_.data(), s_.width);
+    put_rows<kType>(rows_.data(), block.rows, s_.width, rows_of<kType>(p_.q_grad, batch_, head_), block.first);
+  }
+
+  /// For each query the logarithm of its sum, and output_grad . output.
+  void take_sums(const Block& block, const float* grad) {
+    const float* out = output_.take(rows_of<kType>(p_.output, batch_, head_), block.first, block.rows);
+    std::fill_n(shifts_, block.lanes, 0.0F);
+    std::fill_n(along_, block.lanes, 0.0F);
+    for (std::int64_t i = 0; i < block.rows; ++i, out += s_.width, grad += s_.width) {
+      V sums{};
+      for (std::int64_t c = 0; c < s_.width; c += kW) {
+        sums += load_up_to(out + c, s_.width - c) * load_up_to(grad + c, s_.width - c);
+      }
+      along_[i] = total(sums);
+      shifts_[i] = log_sums_[block.first + i];
+    }
+  }
+
+  /// Scores become weights, and what lies in `slopes`, the weights' gradients, becomes the scores' ones.
+  void make_slopes(const Scores& weights, const Scores& slopes) const {
+    const std::int64_t lanes = weights.block.lanes;
+    const auto scale = static_cast<float>(s_.scale);
+    for (std::int64_t at = 0; at < lanes; at += kW) {
+      const V shift = load(shifts_ + at), along = load(along_ + at);
+      for (std::int64_t j = 0; j < weights.keys; ++j) {
+        V x = load(weights.at + j * lanes + at);
+        x -= shift;
+        x = exp_of(x);
+        store(weights.at + j * lanes + at, x);
+        float* slope = slopes.at + j * lanes + at;
+        store(slope, x * (load(slope) - along) * scale);
+      }
+    }
+  }
+
+  const AttentionGradParams& p_;
+  const AttentionSizes& s_;
+  WideRows<kType> k_, v_, q_, grad_, output_;
+  CallMemory k_sums_, v_sums_, turned_q_, turned_grad_, q_sums_, rows_;
+  alignas(64) float weights_[kKeys * kQueries], slopes_[kKeys * kQueries], shifts_[kQueries], along_[kQueries];
+  std::int64_t batch_ = 0, head_ = 0;
+  const float *keys_ = nullptr, *values_ = nullptr, *log_sums_ = nullptr;
+};
+
+template <DType kType>
 void attention_grad(const AttentionGradParams& p) {
   const AttentionSizes& s = p.sizes;
-  parallel_for(s.batch * s.heads, head_grain(s), [&](std::int64_t begin, std::int64_t end) {
-    Head head(s);
-    HeadGrads grads(s);
-    for (std::int64_t i = begin; i < end; ++i) backward_head(p, i / s.heads, i % s.heads, head, grads);
+  const std::int64_t work = s.queries * s.keys * s.width + 1;
+  parallel_for(s.batch * s.heads, 1 + kWorkOfThread / work, [&](std::int64_t begin, std::int64_t end) {
+    Backward<kType> backward(p);
+    for (std::int64_t i = begin; i < end; ++i) backward.head(i);
   });
+}
+
+template <DType kType>
+void add_for(NnTable& table) {
+  table.attention[static_cast<std::size_t>(kType)] = attention<kType>;
+  table.attention_grad[static_cast<std::size_t>(kType)] = attention_grad<kType>;
 }
 
 }  // namespace
 
 void fill_attention(NnTable& table) {
-  table.attention[static_cast<std::size_t>(DType::f32)] = attention;
-  table.attention_grad[static_cast<std::size_t>(DType::f32)] = attention_grad;
+  add_for<DType::f32>(table);
+  add_for<DType::f16>(table);
+  add_for<DType::bf16>(table);
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT
