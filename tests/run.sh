@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../tools/setup.sh"
 usage() {
   echo "usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX] [--only NAME]"
   echo "  --asan          address and undefined-behaviour sanitizers, in a build folder of their own"
-  echo "  --tsan          thread sanitizer, on what runs several threads: devices, DataParallel, data loading"
+  echo "  --tsan          thread sanitizer, on what runs several threads: devices, DataParallel, data loading, process groups"
   echo "  --quick         leave out the tests labelled slow, and do not build what only they run"
   echo "  --filter REGEX  only tests whose name matches"
   echo "  --only NAME     build and run one test program: transform, golden_torch_zip, ... (build/bin/[test_]NAME)"
@@ -78,13 +78,14 @@ fi
 if [ $tsan = yes ]; then
   folder=$root/build-tsan
   options+=(-DCMAKE_UNITY_BUILD=ON -DCKPT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 $lines")
-  targets=(test_parallel test_backend test_data test_autograd test_dist_store)
+  targets=(test_parallel test_backend test_data test_autograd test_dist_store test_dist_group test_dist_nccl golden_comm_hooks)
   # The sanitizer cannot see how OpenMP's threads wait for each other, as the library is not built with it: a kernel that
   # is split over a team would be reported although it is right. So every kernel stays on the thread that starts it
   # (which is how replicas run on a machine with as many devices as cores), and the tests of such teams are left out.
   export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$root/tests/support/thread_sanitizer.txt"
-  [ -n "$only" ] || filter=${filter:-'^(parallel|backend|data|dist_store|autograd\.SeveralDevices)\.'}
-  select+=(-E '^backend\.(ParallelFor\.|.*OnSeveralThreads)')
+  [ -n "$only" ] || filter=${filter:-'^(parallel|backend|data|dist_store|dist_group|dist_nccl|autograd\.SeveralDevices)\.|^golden_comm_hooks(_nccl)?$'}
+  # Nor can it see how the threads of Open MPI wait for each other; and each of many ranks takes its memory.
+  select+=(-E '^backend\.(ParallelFor\.|.*OnSeveralThreads)|^dist_group\.(Mpi\.|.*/mpi|.*ManyRanks)')
 fi
 # As many tests as cores run at once: a team that waits by spinning takes the core that another one needs.
 export OMP_WAIT_POLICY=passive
