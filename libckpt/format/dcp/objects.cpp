@@ -12,6 +12,10 @@ using core::Error;
 using core::ErrorCode;
 using core::quote;
 
+/// Bytes; the file systems of Linux take 255, those of Windows 255 letters. Every place has its name, which a memo
+/// repeats for two bytes.
+constexpr std::size_t kLongestFileName = 1024;
+
 void check_untransformed(const PickleGraph& graph, NodeId transforms) {
   if (transforms == kNoNode) return;
   bool is_list = graph.kind(transforms) == NodeKind::list || graph.kind(transforms) == NodeKind::tuple;
@@ -26,6 +30,7 @@ void check_file_name(std::string_view name) {
   auto refuse = [&](const char* why) {
     throw Error(ErrorCode::refused, "the metadata names the file " + quote(name) + ", which " + why);
   };
+  if (name.size() > kLongestFileName) refuse("is longer than a file system takes");
   if (name.find_first_of("/\\") != std::string_view::npos) refuse("is not beside it");
   if (name.find('\0') != std::string_view::npos) refuse("holds a NUL byte");
   if (!name.ends_with(".distcp")) refuse("is not a .distcp file");
@@ -50,8 +55,9 @@ DcpIndex read_dcp_index(const PickleGraph& graph, NodeId id) {
 DcpPlace read_dcp_place(const PickleGraph& graph, NodeId id) {
   DcpFields info(graph, id, "_StorageInfo");
   DcpPlace place;
-  place.file = graph.text(info.at("relative_path", NodeKind::text));
-  check_file_name(place.file);
+  const std::string_view name = graph.text(info.at("relative_path", NodeKind::text));
+  check_file_name(name);
+  place.file = name;
   place.offset = info.count("offset");
   place.length = info.count("length");
   check_untransformed(graph, info.find("transform_descriptors"));

@@ -3,6 +3,7 @@
 
 #include "libckpt/format/dcp/metadata_stream.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "libckpt/format/dcp/encode.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/pickle_maker.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
@@ -409,6 +411,23 @@ TEST(MetadataStream, PathsAreNotFarLongerThanNames) {
   metadata.items[0].path.assign(3, std::string(2000, 'k'));
   EXPECT_FALSE(streamed(encoded(metadata)));
   EXPECT_EQ(read_whole(encoded(metadata)), "");
+}
+
+/// What every item has a copy of, and a memo repeats for two bytes.
+TEST(MetadataStream, FileNamesAreNoLongerThanFileSystemsTake) {
+  const auto named = [](std::size_t length) {
+    DcpMetadata metadata = sample();
+    const std::string name = std::string(length - 7, 'f') + ".distcp";
+    metadata.items[2].chunks.set_place(0, {name, 1, 2});
+    metadata.items[4].place->file = name;
+    return encoded(metadata);
+  };
+  EXPECT_TRUE(streamed(named(1024)));
+  EXPECT_EQ(read_whole(named(1024)), named(1024));
+  EXPECT_FALSE(streamed(named(1025)));
+  EXPECT_THAT(test::message_of([&] { ckpt::detail::read_dcp_metadata(*source_of(named(1025)), {}); }),
+              testing::AllOf(testing::StartsWith("the metadata names the file 'fff"),
+                             testing::EndsWith("...', which is longer than a file system takes")));
 }
 
 }  // namespace
