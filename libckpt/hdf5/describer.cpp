@@ -8,6 +8,8 @@
 #include <csignal>
 #include <new>
 
+#include "libckpt/hdf5/find_helper.h"
+#include "libckpt/hdf5/kept_answers.h"
 #include "libckpt/hdf5/wire.h"
 #include "libckpt/io/byte_cursor.h"
 #include "libcore/base/checked_math.h"
@@ -44,6 +46,10 @@ constexpr const char* kAdvice =
 
 }  // namespace
 
+Hdf5Describer::Hdf5Describer() : job_("describe"), program_(try_find_hdf5_helper().value_or("").string()) {
+  if (!kept_answers().has_some_of(program_)) start();
+}
+
 Hdf5Describer::Hdf5Describer(const char* job) : job_(job) {
   start();
 }
@@ -61,6 +67,7 @@ void Hdf5Describer::start() {
 }
 
 void Hdf5Describer::require_ready() {
+  if (child_ == nullptr) start();
   child_->allow(kSecondsAtLeast);
   while (child_->answer().size() < kHello) {
     Heard heard = child_->hear();
@@ -99,11 +106,19 @@ Hdf5Image Hdf5Describer::describe(core::Bytes description, const DescribedPlan& 
                                             core::format_size(description.size()) + " to describe, where HDF5 files " +
                                             "are made from at most " + core::format_size(kMaxDescription));
   }
+  if (std::optional<Hdf5Image> known = kept_answers().find(program_, description)) return *known;
+  if (child_ == nullptr) require_ready();
   if (!ask(description)) {
     start();
     if (!ask(description)) fail_dead(child_->finish());
   }
-  return parse_described(child_->take_answer(), plan);
+  Hdf5Image image = parse_described(child_->take_answer(), plan);
+  kept_answers().keep(program_, description, plan.datasets, image);
+  return image;
+}
+
+bool Hdf5Describer::may_know(std::uint64_t datasets) const {
+  return kept_answers().may_know(program_, datasets);
 }
 
 std::optional<Hdf5Image> Hdf5Describer::relink(core::Bytes request, const DescribedPlan& plan) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "libckpt/hdf5/described_file.h"
 #include "libckpt/hdf5/helper_child.h"
@@ -14,14 +15,21 @@ namespace ckpt::detail {
 
 class Hdf5Describer {
  public:
-  /// Starts the helper. Errors: Error(unsupported) when there is none; Error(io) when it cannot be started.
-  Hdf5Describer() : Hdf5Describer("describe") {}
+  /// Starts the helper, unless answers of it are kept: then it is started where none of them will do. Errors:
+  /// Error(unsupported) when there is none; Error(io) when it cannot be started.
+  Hdf5Describer();
 
-  /// Waits for its greeting, some milliseconds. Error(unsupported) for another version; Error(io) when it dies.
+  /// Waits for its greeting, some milliseconds; starts it where it was not. Error(unsupported) for another version;
+  /// Error(io) when it dies.
   void require_ready();
 
+  /// A kept answer may be what describe() will be asked for. Whoever does without require_ready() then meets its errors
+  /// in describe().
+  bool may_know(std::uint64_t datasets) const;
+
   /// `description` is what wire.h says of the job. A helper that has died since is started once more. Errors: those of
-  /// parse_described(); Error(io) when it dies or takes too long.
+  /// parse_described(); Error(io) when it dies or takes too long. An answer to the same description is kept (see
+  /// kept_answers.h). REQUIRES: `plan` says what the description says.
   Hdf5Image describe(core::Bytes description, const DescribedPlan& plan);
 
   /// Superblock and metadata with other links: `request` is what wire.h says of the job "relink", `plan` has the number
@@ -36,6 +44,7 @@ class Hdf5Describer {
   bool ask(core::Bytes description);
 
   const char* job_;
+  std::string program_;  ///< whose answers are kept; "" for none
   Fd socket_;
   std::unique_ptr<HelperChild> child_;
 };

@@ -151,8 +151,8 @@ void of_width(std::uint32_t width, const Body& body) {
 /// What is done to many bytes, by the instructions of this processor.
 struct Kernels {
   std::size_t (*ones)(Bytes masks);
-  /// Puts zeros back. `masks` is followed by eight zeros, kPastBytes behind `values` are there, and as many behind `out`
-  /// may be written to.
+  /// Puts zeros back. `masks` is followed by eight zeros, kPastBytes behind `values` are there, and as many behind
+  /// `out` may be written to.
   void (*put_zeros_in)(const std::byte* masks, const std::byte* values, std::byte* out, std::size_t count);
   /// Adds the differences in planes of `count` bytes to words of two bytes, and of four.
   void (*add_2)(const std::byte* planes, std::byte* to, std::size_t count);
@@ -314,8 +314,7 @@ const Kernels& kernels() {
 #if defined(__x86_64__)
   static constexpr Kernels kAvx2 = {&ones_avx2, &put_zeros_in_avx2, &add_2_avx2, &add_4_avx2};
   static constexpr Kernels kAvx512 = {&ones_avx2, &put_zeros_in_avx512, &add_2_avx512, &add_4_avx2};
-  static const Kernels& best =
-      *core::cpu::by_isa(&kPlain, &kAvx2, core::cpu::spreads_bytes() ? &kAvx512 : &kAvx2);
+  static const Kernels& best = *core::cpu::by_isa(&kPlain, &kAvx2, core::cpu::spreads_bytes() ? &kAvx512 : &kAvx2);
   return best;
 #else
   return kPlain;

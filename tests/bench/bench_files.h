@@ -37,6 +37,10 @@ struct SaveHow {
 };
 Timed save(const std::filesystem::path& file, const std::filesystem::path& target, const SaveHow& how);
 
+/// The same again and again, as a training saves: the least time of a save, "processor_seconds" that of it in seconds
+/// of all processors, those of the helper program too.
+Timed save_again(const std::filesystem::path& file, const std::filesystem::path& target, unsigned threads);
+
 /// Steps of Adam with one thread, every `every`-th with an asynchronous save: "slowdown" is the mean time of the steps
 /// during which a save was under way over the median of those without.
 Timed save_overlap(const std::filesystem::path& file, const std::filesystem::path& target, unsigned every);

@@ -5,12 +5,14 @@
 //        ckpt_bench lazy_load FILE
 //        ckpt_bench lazy_read_all|load_owned|load_into FILE [--threads N]
 //        ckpt_bench save FILE OUT [--durable] [--not-atomic] [--threads N]
+//        ckpt_bench save_again FILE OUT [--threads N]
 //        ckpt_bench save_overlap FILE OUT [--every 20]
 //        ckpt_bench save_async FILE OUT [--device cpu|cuda:0] [--snapshot automatic|device|host]
 //        ckpt_bench save_async FILE OUT --fused-optimizer
 //        ckpt_bench compress|decompress FILE [--codec zstd] [--threads N]
 //        ckpt_bench delta_compress|delta_apply BASE FILE... [--threads N]
-// lazy_load, lazy_read_all: of a mapped file. save: without the time to load FILE. save_overlap: seconds of a step of
+// lazy_load, lazy_read_all: of a mapped file. save: without the time to load FILE. save_again: 40 times over OUT, not
+// durable, the least of each. save_overlap: seconds of a step of
 // Adam with one thread, "slowdown" how much longer it takes while a save is under way. save_async: seconds are those of
 // the call, the time for which training stands still, two seconds after a first save; "written_seconds" until
 // the file is there; with --fused-optimizer how much longer a step of Adam takes that copies its weights and moments
@@ -192,6 +194,7 @@ int run_on_files(const Arguments& arguments) {
     const bench::SaveHow how{arguments.flags.contains("--durable"), !arguments.flags.contains("--not-atomic"), threads};
     return print(bench::save(file, arguments.words[2], how)), 0;
   }
+  if (writes && name == "save_again") return print(bench::save_again(file, arguments.words[2], threads)), 0;
   if (writes && name == "save_overlap") {
     const unsigned every = std::max(arguments.number("--every"), 2U);
     return print(bench::save_overlap(file, arguments.words[2], every)), 0;
@@ -212,6 +215,7 @@ int run(const Arguments& arguments) {
       "usage: ckpt_bench load_device FILE [--device cuda:0] [--threads N] [--slot-bytes N] [--slots N]\n"
       "       ckpt_bench lazy_load FILE\n"
       "       ckpt_bench lazy_read_all|load_owned|load_into FILE [--threads N]\n"
+      "       ckpt_bench save_again FILE OUT [--threads N]\n"
       "       ckpt_bench save FILE OUT [--durable] [--not-atomic] [--threads N]\n"
       "       ckpt_bench save_overlap FILE OUT [--every 20]\n"
       "       ckpt_bench save_async FILE OUT [--device cpu] [--snapshot automatic|device|host]\n"

@@ -92,7 +92,7 @@ std::uint64_t bound_of(std::uint64_t payloads_end, const std::vector<DatasetPlan
 
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   double parity = parity_share(checkpoint, options);
-  Hdf5Describer helper;  // started now, it is ready when the plans are made
+  Hdf5Describer helper;  // what is started now is ready when the plans are made
   PayloadPlan plan = plan_payloads(checkpoint.root);
   NativeIndex index = plan_index(checkpoint, plan);
   index.payloads.resize(plan.payloads.size());
@@ -106,7 +106,9 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   NativeHeader header;
   header.user_block = user_block_for(encoded_size(index));
   std::vector<DatasetPlan> datasets = plan_datasets(checkpoint, plan, index);
-  helper.require_ready();
+  // What is packed lies elsewhere each time, so that no answer is known.
+  const bool packs = std::ranges::any_of(index.payloads, is_packed);
+  if (packs || !helper.may_know(datasets.size())) helper.require_ready();
   std::uint64_t bound = core::checked_add(header.user_block, bound_of_payloads(index.payloads));
   AtomicFile file(path, file_options(options, bound_of(bound, datasets, parity)));
   std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);

@@ -24,8 +24,8 @@ bool multiplies_bf16();
 /// Whether the processor spreads bytes by a mask (AVX512_VBMI2), and isa() is the highest level.
 bool spreads_bytes();
 
-/// Whether the one that multiplies bf16 also multiplies tiles of it (AMX-BF16), the operating system keeps them for this process, and CORE_ISA
-/// names no level: AMX is above all of them.
+/// Whether the one that multiplies bf16 also multiplies tiles of it (AMX-BF16), the operating system keeps them for
+/// this process, and CORE_ISA names no level: AMX is above all of them.
 bool multiplies_tiles();
 
 /// The level of that name; Error(usage) for any other text.

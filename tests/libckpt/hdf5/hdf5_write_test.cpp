@@ -127,6 +127,51 @@ TEST_F(Hdf5Write, HelperThatDiedWhileTensorsWereWrittenIsStartedOnceMore) {
   EXPECT_TRUE(verify(file("a.ckpt")).damage.empty());
 }
 
+// A training saves the same names and sizes again and again.
+TEST_F(Hdf5Write, WhatTheHelperSaidOfAFileIsKeptForTheNextOfItsForm) {
+  const std::string real = find_hdf5_helper().string();
+  const auto model = [](int seed, const std::string& name, std::int64_t rows = 3) {
+    return test::checkpoint({{name, test::tensor(core::DType::f32, {rows, 2}, seed)},
+                             {"fc.bias", test::tensor(core::DType::f32, {2}, seed + 1)}});
+  };
+  const auto asked = [&] { return test::read_file(file("bin/asked")).size(); };
+  use_script("printf x >> " + file("bin/asked").string() + "; exec " + real + " \"$@\"");
+  save(model(1, "fc.weight"), file("a.ckpt"));
+  save(model(7, "fc.weight"), file("b.ckpt"));
+  save(model(7, "fc.weight"), file("a.ckpt"), {.overwrite = true});
+  EXPECT_EQ(asked(), 1U);
+  save(model(7, "fc.kernel"), file("c.ckpt"));
+  EXPECT_EQ(asked(), 2U);
+  save(model(7, "fc.weight", 3000), file("d.ckpt"));
+  EXPECT_EQ(asked(), 3U);
+  save(model(7, "fc.weight", 3000), file("e.ckpt"), {.codec = Codec::zstd});
+  EXPECT_EQ(asked(), 4U);
+  ::unsetenv("CKPT_HDF5_HELPER");
+  save(model(7, "fc.weight"), file("by_another.ckpt"));
+  for (const char* name : {"a.ckpt", "b.ckpt"}) {
+    EXPECT_EQ(test::read_file(file(name)), test::read_file(file("by_another.ckpt"))) << name;
+  }
+  for (const char* name : {"a.ckpt", "c.ckpt", "d.ckpt", "e.ckpt"}) {
+    const VerifyResult result = verify(file(name));
+    EXPECT_TRUE(result.damage.empty() && result.notes.empty()) << name;
+  }
+}
+
+TEST_F(Hdf5Write, AnErrorOfAHelperThatIsStartedLateLeavesTheOldFile) {
+  const std::string real = find_hdf5_helper().string();
+  use_script("if [ -e " + file("bin/tried").string() + " ]; then " + kGreet + "; kill -SEGV $$; fi; touch " +
+             file("bin/tried").string() + "; exec " + real + " \"$@\"");
+  save(test::checkpoint({{"w", test::tensor(core::DType::f32, {2})}}), file("a.ckpt"));
+  const std::string before = test::read_file(file("a.ckpt"));
+  EXPECT_THAT(
+      test::error_of([&] {
+        save(test::checkpoint({{"v", test::tensor(core::DType::f32, {2})}}), file("a.ckpt"), {.overwrite = true});
+      }),
+      HasSubstr("was ended by signal 11; nothing was written"));
+  EXPECT_EQ(test::read_file(file("a.ckpt")), before);
+  EXPECT_EQ(files(), std::vector<std::string>{"a.ckpt"});
+}
+
 TEST_F(Hdf5Write, NonsenseFromTheHelperIsNotWritten) {
   use_script(kGreet +
              "; head -c 8 >/dev/null; printf '\\010\\003\\000\\000\\000abc\\007\\002\\000\\000\\000\\002\\000'");
