@@ -247,7 +247,10 @@ RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const Recurr
   // PyTorch's has products in the lower type and a result in f32; here all of it is in f32.
   if (const Casts to(CastRule::f32, CastOn::cpu, inputs); to) return cast_first(to);
   const bool has_f32_layer = kind == RecurrentKind::lstm && !w.w_hr.defined() && x.device().is_cpu();
-  if (x.dtype() == DType::bf16 && has_f32_layer) return lstm_in_f32(x, start, w, reverse);
+  if (x.dtype() == DType::bf16 && has_f32_layer) {
+    if (detail::has_bf16_lstm(x, start, w)) return detail::bf16_lstm_layer(x, start, w, reverse);
+    return lstm_in_f32(x, start, w, reverse);
+  }
   if (!runs_by_hand(kind, x, w)) return run(kind, x, start, w, reverse);
   if (!backend_for(x.device()).is_host_memory()) {
     if (auto layer = detail::whole_layer(kind, x, start, w, reverse)) return *std::move(layer);

@@ -6,6 +6,7 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/bf16_lstm_params.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/backend/recurrent_table.h"
 #include "libcore/ops/detail/recurrent.h"
@@ -110,6 +111,48 @@ struct LstmLayerBackward final : LayerBackward {
   }
 };
 
+/// The results of a layer that left `trace`, with its node where someone wants gradients.
+RecurrentLayer traced_layer(const char* printed, const LayerSizes& sizes, const Trace& trace, const LayerInputs& in,
+                            bool reverse) {
+  const std::int64_t last = reverse ? 0 : sizes.steps - 1;
+  RecurrentLayer out{trace.hidden.detach(), {}};
+  {
+    const NoGradGuard no_history;
+    out.last = {part(trace.hidden, last).clone(), part(trace.cells, last).clone()};
+  }
+  if (!in.need_grad()) return out;
+  record_layer(make_intrusive<LstmLayerBackward>(RecurrentKind::lstm, printed, sizes, reverse), in, out,
+               {&trace.gates, &trace.cells, &trace.tanhs, &trace.hidden});
+  return out;
+}
+
+const void* data_or_none(const Tensor& x) {
+  return x.defined() ? x.raw_data() : nullptr;
+}
+
+/// The layer by the kernel of bf16; `trace`: null, or f32 tensors for what the gradient needs.
+RecurrentLayer run_bf16(const LayerSizes& s, const LayerInputs& in, const Trace* trace, bool reverse) {
+  const TensorOptions made{.dtype = DType::bf16, .device = in.x.device()};
+  const Tensor x = dense_values(in.x), h0 = dense_values(in.start.h), c0 = dense_values(in.start.c);
+  const Tensor w_ih = dense_values(in.w.w_ih), w_hh = dense_values(in.w.w_hh);
+  const Tensor b_ih = dense_or_none(in.w.b_ih), b_hh = dense_or_none(in.w.b_hh);
+  const Tensor y = empty({s.steps, s.batch, s.hidden}, made);
+  const Tensor c = empty({s.batch, s.hidden}, {.dtype = DType::f32, .device = in.x.device()});
+  const auto numbers = [&](Tensor Trace::*of) { return trace == nullptr ? nullptr : at<float>(trace->*of, 0); };
+  const LstmParams kept{{s.steps, s.batch, s.hidden, reverse},
+                        w_hh.raw_data(),
+                        h0.raw_data(),
+                        c0.raw_data(),
+                        numbers(&Trace::gates),
+                        numbers(&Trace::cells),
+                        numbers(&Trace::tanhs),
+                        numbers(&Trace::hidden)};
+  recurrent_table_of(in.x).lstm[slot_of(in.x)](Bf16LstmParams{kept, x.size(2), x.raw_data(), w_ih.raw_data(),
+                                                              data_or_none(b_ih), data_or_none(b_hh),
+                                                              y.mutable_raw_data(), at<float>(c, 0)});
+  return {y, {part(y, reverse ? 0 : s.steps - 1).clone(), c.to(DType::bf16)}};
+}
+
 }  // namespace
 
 RecurrentLayer lstm_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
@@ -120,17 +163,41 @@ RecurrentLayer lstm_layer(const char* printed, const Tensor& x, const RecurrentS
     const NoGradGuard no_history;
     trace = run_forward(sizes, x, start, w, reverse);
   }
-  const std::int64_t last = reverse ? 0 : sizes.steps - 1;
-  RecurrentLayer out{trace.hidden.detach(), {}};
+  return traced_layer(printed, sizes, trace, {x, start, w}, reverse);
+}
+
+bool has_bf16_lstm(const Tensor& x, const RecurrentState& start, const RecurrentWeights& w) {
+  constexpr std::int64_t kFewest = 16;  // units: of fewer, most of a tile would be empty
+  if (x.numel() == 0 || w.w_hh.size(1) < kFewest || recurrent_table_of(x).lstm[slot_of(x)] == nullptr) return false;
+  for (const Tensor* t : {&x, &start.h, &start.c, &w.w_ih, &w.w_hh, &w.b_ih, &w.b_hh}) {
+    if (t->defined() && (t->dtype() != DType::bf16 || !t->device().is_cpu())) return false;
+  }
+  return true;
+}
+
+RecurrentLayer bf16_lstm_layer(const Tensor& x, const RecurrentState& start, const RecurrentWeights& w, bool reverse) {
+  const LayerSizes sizes{x.size(0), x.size(1), w.w_hh.size(1)};
+  const LayerInputs in{x, start, w};
+  if (!in.need_grad()) {
+    const NoGradGuard no_history;
+    return run_bf16(sizes, in, nullptr, reverse);
+  }
+  Trace trace;
+  trace.gates = empty({sizes.steps, sizes.batch, 4 * sizes.hidden}, {.dtype = DType::f32});
+  trace.cells = empty({sizes.steps, sizes.batch, sizes.hidden}, {.dtype = DType::f32});
+  trace.tanhs = empty_like(trace.cells);
+  trace.hidden = empty_like(trace.cells);
   {
     const NoGradGuard no_history;
-    out.last = {part(trace.hidden, last).clone(), part(trace.cells, last).clone()};
+    run_bf16(sizes, in, &trace, reverse);
   }
-  const LayerInputs in{x, start, w};
-  if (!in.need_grad()) return out;
-  record_layer(make_intrusive<LstmLayerBackward>(RecurrentKind::lstm, printed, sizes, reverse), in, out,
-               {&trace.gates, &trace.cells, &trace.tanhs, &trace.hidden});
-  return out;
+  const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::f32) : t; };
+  const Tensor wide_x = wide(x);
+  const RecurrentState wide_start{wide(start.h), wide(start.c)};
+  const RecurrentWeights wide_w{wide(w.w_ih), wide(w.w_hh), wide(w.b_ih), wide(w.b_hh), {}};
+  const RecurrentLayer layer =
+      traced_layer("MkldnnRnnLayerBackward0", sizes, trace, {wide_x, wide_start, wide_w}, reverse);
+  return {layer.output.to(DType::bf16), {layer.last.h.to(DType::bf16), layer.last.c.to(DType::bf16)}};
 }
 
 }  // namespace core::detail

@@ -6,6 +6,7 @@
 #include "libcore/backend/cpu/complex/complex_tables.h"
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cpu/random/random_fills.h"
+#include "libcore/backend/cpu/recurrent/bf16_lstm.h"
 #include "libcore/backend/cpu/variants.h"
 
 namespace core {
@@ -40,6 +41,9 @@ struct CpuTables {
     fill_images();
     fill_nn();
     CORE_BY_ISA(fill_recurrent)(recurrent);
+#if defined(__x86_64__)
+    if (multiplies_tiles()) avx512::fill_bf16_lstm(recurrent);
+#endif
     fill_mersenne(random);
     CORE_BY_ISA(fill_optimizers)(optimizer);
     all = {.elementwise = &elementwise,

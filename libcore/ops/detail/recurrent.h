@@ -18,6 +18,9 @@ namespace core::detail {
 /// device that has the kernels (backend/recurrent_table.h).
 RecurrentLayer lstm_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
                           bool reverse);
+/// Whether there is a kernel for these numbers of bf16, and the layer by it: states of f32, h rounded at every step.
+bool has_bf16_lstm(const Tensor& x, const RecurrentState& start, const RecurrentWeights& w);
+RecurrentLayer bf16_lstm_layer(const Tensor& x, const RecurrentState& start, const RecurrentWeights& w, bool reverse);
 RecurrentLayer gru_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
                          bool reverse);
 /// tanh or relu. REQUIRES: a device that has the cells.

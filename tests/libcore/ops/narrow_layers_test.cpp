@@ -173,6 +173,55 @@ TEST_P(NarrowLayers, RecurrentLayersAreTheirSteps) {
   }
 }
 
+/// PyTorch's layer of bf16 has gates and c in f32, and rounds h at every step: within a few roundings of f64's.
+TEST(Bf16Lstm, IsNearDouble) {
+  const auto exact = [](const Tensor& t) { return t.defined() ? t.detach().to(DType::f64).requires_grad_() : t; };
+  const auto near = [&](const Tensor& got, const Tensor& wanted) {
+    EXPECT_EQ(got.dtype(), DType::bf16);
+    const double off = (got.to(DType::f64) - wanted).abs().max().item<double>();
+    EXPECT_LE(off, 0.02 * (wanted.abs().max().item<double>() + 0.1));
+  };
+  const struct {
+    std::int64_t steps, batch, input, hidden;
+    bool bias, reverse;
+  } cases[] = {{7, 1, 24, 16, true, false},
+               {5, 17, 40, 33, true, true},
+               {9, 40, 3, 70, false, false},
+               {3, 66, 64, 64, true, false}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.batch << " rows of " << c.hidden);
+    const auto leaf = [](const core::Shape& sizes, double size) {
+      return (core::randn(sizes) * size).to(DType::bf16).requires_grad_();
+    };
+    const double size = 0.3;
+    const core::RecurrentWeights w{leaf({4 * c.hidden, c.input}, size),
+                                   leaf({4 * c.hidden, c.hidden}, size),
+                                   c.bias ? leaf({4 * c.hidden}, size) : Tensor(),
+                                   c.bias ? leaf({4 * c.hidden}, size) : Tensor(),
+                                   {}};
+    const Tensor x = leaf({c.steps, c.batch, c.input}, 1), h = leaf({c.batch, c.hidden}, 0.5);
+    const Tensor cell = leaf({c.batch, c.hidden}, 0.5);
+    const core::RecurrentWeights exact_w{exact(w.w_ih), exact(w.w_hh), exact(w.b_ih), exact(w.b_hh), {}};
+    const Tensor exact_x = exact(x), exact_h = exact(h), exact_cell = exact(cell);
+    constexpr auto kLstm = core::RecurrentKind::lstm;
+    const core::RecurrentLayer got = core::recurrent_layer(kLstm, x, {h, cell}, w, c.reverse);
+    const core::RecurrentLayer wanted =
+        core::recurrent_layer(kLstm, exact_x, {exact_h, exact_cell}, exact_w, c.reverse);
+    near(got.output, wanted.output), near(got.last.h, wanted.last.h), near(got.last.c, wanted.last.c);
+    const Tensor upstream = core::randn(got.output.sizes()).to(DType::bf16);
+    got.output.backward(upstream);
+    wanted.output.backward(upstream.to(DType::f64));
+    near(x.grad(), exact_x.grad()), near(h.grad(), exact_h.grad()), near(cell.grad(), exact_cell.grad());
+    near(w.w_ih.grad(), exact_w.w_ih.grad()), near(w.w_hh.grad(), exact_w.w_hh.grad());
+    if (c.bias) near(w.b_ih.grad(), exact_w.b_ih.grad());
+    const core::NoGradGuard no_history;
+    const core::RecurrentLayer plain = core::recurrent_layer(kLstm, x, {h, cell}, w, c.reverse);
+    EXPECT_TRUE(plain.output.equal(got.output));
+    EXPECT_TRUE(plain.last.h.equal(got.last.h));
+    EXPECT_TRUE(plain.last.c.equal(got.last.c));
+  }
+}
+
 /// A state of another type is an error, in a cell and in a layer.
 TEST_P(NarrowLayers, RecurrentStatesOfAnotherTypeAreRefused) {
   const Tensor x = randn({5, 12, 6}), h = core::randn({12, 10});

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "libcore/backend/cpu/bf16_math.h"
 #include "libcore/backend/cpu/gemm/tiles.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/vector_math.h"
@@ -20,18 +21,6 @@ constexpr std::int64_t kForwardPanels = 4;   // of keys: their scores by a panel
 constexpr std::int64_t kBackwardPanels = 2;  // of keys, for which scores, weights and slopes take twice as much
 constexpr std::int64_t kHeadWork = 1 << 17;  // multiplications that are worth a thread's start
 
-constexpr __mmask16 kAll = 0xffff;  // GCC 12 takes what is without a mask for uninitialised
-
-/// 2^x: within 3e-6 of it, a hundredth of what rounding to bf16 takes.
-CORE_INLINE Floats power_of_two(const Floats& x) {
-  constexpr int kLessFloor = 0x09;  // what is left above the whole number below
-  const auto rest = (Floats)_mm512_maskz_reduce_ps(kAll, (__m512)x, kLessFloor);
-  Floats p = rest * 0.0134266846F + 0.0522424735F;
-  p = p * rest + 0.241280205F;
-  p = p * rest + 0.693044845F;
-  p = p * rest + 1.0F;
-  return (Floats)_mm512_maskz_scalef_ps(kAll, (__m512)p, (__m512)x);
-}
 CORE_INLINE Floats larger(const Floats& a, const Floats& b) {
   return (Floats)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b);
 }
@@ -79,11 +68,6 @@ struct HeadWords {
 const Word* packed(const Operand& operand, const Packed& to) {
   pack_panels(operand, 0, operand.panels(), to.words());
   return to.words();
-}
-
-/// Where a block of sums has half a row: sixteen numbers.
-CORE_INLINE std::int64_t line_at(std::int64_t row, std::int64_t half) {
-  return (row / kSide * 2 + half) * kTileSums + row % kSide * kSide;
 }
 
 /// Sizes of a head in panels and steps.

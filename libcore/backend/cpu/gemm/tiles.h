@@ -180,6 +180,11 @@ inline Multiply multiply_for(std::int64_t rows, std::int64_t columns) {
   return columns > kSide ? multiply<1, 2> : multiply<1, 1>;
 }
 
+/// Where a block of sums has half a row: sixteen numbers.
+CORE_INLINE std::int64_t line_at(std::int64_t row, std::int64_t half) {
+  return (row / kSide * 2 + half) * kTileSums + row % kSide * kSide;
+}
+
 /// Turns each tile, and the two that are not on the diagonal change places.
 inline void turn(float* sums) {
   for (int tile = 0; tile < 4; ++tile) {
