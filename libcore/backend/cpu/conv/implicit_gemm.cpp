@@ -380,6 +380,10 @@ bool fits(const Conv2dSizes& s) {
   if (s.groups != 1 || !lies_in_blocks(s.in_channels) || !lies_in_blocks(s.out_channels)) return false;
   if (taps_of(s) == 1 || s.dilation_h > 1 || s.dilation_w > 1) return true;
   constexpr std::int64_t kManyChannels = 128, kSomeChannels = 32, kFewPixels = 64;
+  constexpr std::int64_t kHeavy = 1 << 20;  // weights, where this reads them faster than oneDNN's kernel multiplies
+  if (s.stride_h * s.stride_w == 1 && taps_of(s) == 9 && s.in_channels * s.out_channels * taps_of(s) > kHeavy) {
+    return s.batch * out_plane(s) <= 4 * kFewPixels;
+  }
   const bool is_strided = s.stride_h > 1 || s.stride_w > 1;
   return is_strided && s.in_channels >= (out_plane(s) <= kFewPixels ? kSomeChannels : kManyChannels);
 }

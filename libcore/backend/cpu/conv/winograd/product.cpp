@@ -41,6 +41,11 @@ CORE_INLINE void put_sums(Floats (&sums)[kCount], bool is_first, float* to) {
   for (int i = 0; i < kCount; ++i) store(to + i * kLanes, sums[i]);
 }
 
+/// Floats of a block's weights that are asked for before they are needed: where those are in no cache of the core, a
+/// Xeon alone expects too few of them, and waits (512 to 512 channels of 7 x 7: 2.0 ms in place of 2.5, 256 of 14 x
+/// 14: 1.1 in place of 1.4; twice or half as far is as good).
+constexpr std::int64_t kAhead = 32 * kLanes;
+
 template <int kTiles, int kBlocks>
 void sum_up(const Piece& p) {
   const float* weights = p.weights;
@@ -53,7 +58,10 @@ void sum_up(const Piece& p) {
       for (; c < end; ++c, ++input, weights += kLanes) {
         Floats factors[kBlocks];
 #pragma GCC unroll 2
-        for (int b = 0; b < kBlocks; ++b) factors[b] = load<Floats>(weights + b * p.next_weights);
+        for (int b = 0; b < kBlocks; ++b) {
+          factors[b] = load<Floats>(weights + b * p.next_weights);
+          __builtin_prefetch(weights + b * p.next_weights + kAhead);
+        }
 #pragma GCC unroll 14
         for (int tile = 0; tile < kTiles; ++tile) {
 #pragma GCC unroll 2
