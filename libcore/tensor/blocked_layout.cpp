@@ -245,13 +245,19 @@ Image image(const Tensor& x) {
 
 Bytes frozen_image(const Tensor& x) {
   if (Bytes bytes = bytes_of(x)) return bytes;
-  Image in = image(x);
-  if (!in.bytes) {
-    in.bytes = make_bytes(x.numel());
-    std::copy_n(in.data, x.numel(), in.bytes->data());
+  const Tensor dense = raw::contiguous(x);
+  const ImageShape shape = shape_of(dense.sizes());
+  const bool in_blocks = lies_in_blocks(shape.channels);
+  Bytes bytes = make_bytes(in_blocks ? shape.count() : shape.elements());
+  bytes->finite = true;
+  const std::int64_t from_each = shape.elements() / shape.batch, each = bytes->count() / shape.batch;
+  for (std::int64_t n = 0; n < shape.batch; ++n) {  // one by one: each is looked at while it lies in a cache
+    const float* from = static_cast<const float*>(dense.raw_data()) + n * from_each;
+    float* to = bytes->data() + n * each;
+    in_blocks ? table_of(x).to_blocks({{1, shape.channels, shape.plane}, from, to}) : void(std::copy_n(from, each, to));
+    bytes->finite = bytes->finite && all_finite(to, each);
   }
-  in.bytes->finite = all_finite(in.bytes->data(), in.bytes->count());
-  return in.bytes;
+  return bytes;
 }
 
 Tensor make(const Shape& sizes, Value value, Backend& backend) {

@@ -37,32 +37,77 @@ struct BlockPlace {
   }
 };
 
-constexpr std::int64_t kTile = 16;  // pixels that are moved together: whole cache lines on both sides
+constexpr std::int64_t kSide = kWidth<float>;  // of the squares that are turned in registers
 
+/// kSide pixels of a block, of the channels that are there.
 template <class Count>
-[[gnu::always_inline]] inline void block_of_order(const ImageReorder& p, const BlockPlace& place, Count channels) {
-  const std::int64_t plane = p.shape.plane;
-  const float* in = p.in + place.in_order;
-  float* out = p.out + place.in_blocks;
-  for (std::int64_t first = 0; first < plane; first += kTile) {
-    const std::int64_t end = std::min(plane, first + kTile);
-    for (std::int64_t pixel = first; pixel < end; ++pixel) {
-      for (std::int64_t c = 0; c < channels; ++c) out[pixel * kLanes + c] = in[c * plane + pixel];
-      for (std::int64_t c = channels; c < kLanes; ++c) out[pixel * kLanes + c] = 0;
+CORE_INLINE void block_of_rows(const float* in, std::int64_t plane, Count channels, float* out) {
+  for (std::int64_t group = 0; group < kLanes; group += kSide) {
+    Vector<float> rows[kSide];
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      rows[i] = Vector<float>{};
+      if (group + i < channels) rows[i] = load(in + (group + i) * plane);
     }
+    transpose<float>(rows);
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kSide; ++i) store(out + i * kLanes + group, rows[i]);
   }
 }
 
 template <class Count>
-[[gnu::always_inline]] inline void order_of_block(const ImageReorder& p, const BlockPlace& place, Count channels) {
+CORE_INLINE void rows_of_block(const float* in, std::int64_t plane, Count channels, float* out) {
+  for (std::int64_t group = 0; group < kLanes; group += kSide) {
+    Vector<float> rows[kSide];
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kSide; ++i) rows[i] = load(in + i * kLanes + group);
+    transpose<float>(rows);
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      if (group + i < channels) store(out + (group + i) * plane, rows[i]);
+    }
+  }
+}
+
+/// Calls visit(first pixel) for squares that cover a plane: the last one may overlap the one before. REQUIRES: plane
+/// holds one.
+template <class Visit>
+CORE_INLINE void for_each_square(std::int64_t plane, const Visit& visit) {
+  for (std::int64_t first = 0; first < plane; first += kSide) visit(std::min(first, plane - kSide));
+}
+
+template <class Count>
+void block_of_order(const ImageReorder& p, const BlockPlace& place, Count channels) {
+  const std::int64_t plane = p.shape.plane;
+  const float* in = p.in + place.in_order;
+  float* out = p.out + place.in_blocks;
+  if (plane >= kSide) {
+    for_each_square(
+        plane, [&](std::int64_t first) __attribute__((always_inline)) {
+          block_of_rows(in + first, plane, channels, out + first * kLanes);
+        });
+    return;
+  }
+  for (std::int64_t i = 0; i < plane * kLanes; ++i) {
+    const std::int64_t c = i % kLanes;
+    out[i] = c < channels ? in[c * plane + i / kLanes] : 0;
+  }
+}
+
+template <class Count>
+void order_of_block(const ImageReorder& p, const BlockPlace& place, Count channels) {
   const std::int64_t plane = p.shape.plane;
   const float* in = p.in + place.in_blocks;
   float* out = p.out + place.in_order;
-  for (std::int64_t first = 0; first < plane; first += kTile) {
-    const std::int64_t end = std::min(plane, first + kTile);
-    for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t pixel = first; pixel < end; ++pixel) out[c * plane + pixel] = in[pixel * kLanes + c];
-    }
+  if (plane >= kSide) {
+    for_each_square(
+        plane, [&](std::int64_t first) __attribute__((always_inline)) {
+          rows_of_block(in + first * kLanes, plane, channels, out + first);
+        });
+    return;
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t pixel = 0; pixel < plane; ++pixel) out[c * plane + pixel] = in[pixel * kLanes + c];
   }
 }
 
