@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/backend/image_order.h"
 #include "libcore/ops/raw/blas.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
@@ -31,14 +32,19 @@ Shape output_sizes(const Conv2dSizes& s) {
   return {s.batch, s.out_channels, s.out_h, s.out_w};
 }
 
-/// Whether a pass that makes or takes `like`, an output of the convolution, runs on images in blocks.
-bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
-  return blocked::may_be_blocked(like, output_sizes(s)) && blocked::table_of(like).conv_fits(s, pass);
+/// Whether a pass that takes `image` may run on images in blocks. Turning one that lies in ordinary order costs as much
+/// as some convolutions do.
+bool may_run_on_images(const Tensor& image, const Conv2dSizes& s) {
+  return blocked::may_be_blocked(image, output_sizes(s)) && (blocked::is_blocked(image) || !stays_in_order(s));
+}
+
+bool on_images(const Tensor& image, const Conv2dSizes& s, ConvPass pass) {
+  return may_run_on_images(image, s) && blocked::table_of(image).conv_fits(s, pass);
 }
 
 /// Whether there is a kernel for a weight that is packed, such as one for narrow groups as they are.
 bool runs_packed(const Tensor& x, const Conv2dSizes& s) {
-  return blocked::may_be_blocked(x, output_sizes(s)) && blocked::table_of(x).packed_fits(s);
+  return may_run_on_images(x, s) && blocked::table_of(x).packed_fits(s);
 }
 
 /// The same convolution in groups of sixteen channels, for which there are fast kernels: several narrow groups become

@@ -4,8 +4,10 @@
 #include <cstddef>
 
 #include "libcore/backend/cpu/conv/dense.h"
+#include "libcore/backend/cpu/conv/planes.h"
 #include "libcore/backend/cpu/gemm/few_rows.h"
 #include "libcore/backend/cpu/narrow_rows.h"
+#include "libcore/backend/image_order.h"
 
 namespace core::cpu {
 namespace {
@@ -44,6 +46,7 @@ void for_some_images(const Conv2dSizes& s, Visit visit) {
 
 template <DType kType>
 void conv2d(const Conv2dParams& p) {
+  if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_conv)(kType, p);
   const WideArray weight(kType, p.weight, weight_size(p.sizes)), bias(kType, p.bias, p.sizes.out_channels);
   for_some_images(p.sizes, [&](const Conv2dSizes& some, std::int64_t first) {
     const std::int64_t inputs = some.batch * image_size(some), outputs = some.batch * output_size(some);
@@ -56,6 +59,7 @@ void conv2d(const Conv2dParams& p) {
 
 template <DType kType>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
+  if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_input_grad)(kType, p);
   const WideArray weight(kType, p.weight, weight_size(p.sizes));
   for_some_images(p.sizes, [&](const Conv2dSizes& some, std::int64_t first) {
     const std::int64_t inputs = some.batch * image_size(some), outputs = some.batch * output_size(some);
@@ -69,6 +73,7 @@ void conv2d_input_grad(const Conv2dInputGradParams& p) {
 /// The sums over the images are kept in f32.
 template <DType kType>
 void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
+  if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_weight_grad)(kType, p);
   const std::int64_t weights = weight_size(p.sizes), biases = p.bias_grad ? p.sizes.out_channels : 0;
   const CallMemory sums(weights + biases), part(weights + biases);
   std::fill_n(sums.data(), weights + biases, 0.0F);

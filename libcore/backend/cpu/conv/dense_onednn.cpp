@@ -10,9 +10,12 @@
 
 #include "libcore/backend/cpu/conv/dense.h"
 #include "libcore/backend/cpu/conv/onednn.h"
+#include "libcore/backend/cpu/conv/planes.h"
+#include "libcore/backend/cpu/conv/pointwise.h"
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/gemm/few_rows.h"
 #include "libcore/backend/cpu/thread_pool.h"
+#include "libcore/backend/image_order.h"
 
 namespace core::cpu {
 
@@ -203,6 +206,7 @@ class SomePixels {
 };
 
 void conv2d_by_bf16(const Conv2dParams& p) {
+  if (is_by_planes(p.sizes)) return conv2d_bf16(p);
   if (!takes_some_pixels(p.sizes)) return conv2d<Element::bf16>(p);
   const SomePixels pixels(p.sizes, p.input);
   Conv2dParams some = p;
@@ -215,14 +219,14 @@ bool leaves_products_out(const Conv2dSizes& s) {
   return s.kernel_h * s.kernel_w == 1 && s.out_channels / s.groups % 2 == 1;
 }
 void conv2d_input_grad_by_bf16(const Conv2dInputGradParams& p) {
-  if (leaves_products_out(p.sizes)) return conv2d_input_grad_bf16(p);
+  if (is_by_planes(p.sizes) || leaves_products_out(p.sizes)) return conv2d_input_grad_bf16(p);
   if (!takes_some_pixels(p.sizes)) return conv2d_input_grad<Element::bf16>(p);
   const SomePixels pixels(p.sizes);
   conv2d_input_grad<Element::bf16>({of_those(p.sizes), p.output_grad, p.weight, pixels.data()});
   pixels.spread(p.sizes, p.input_grad);
 }
 void conv2d_weight_grad_by_bf16(const Conv2dWeightGradParams& p) {
-  if (!all_taps_see_pixels(p.sizes)) return conv2d_weight_grad_bf16(p);
+  if (is_by_planes(p.sizes) || !all_taps_see_pixels(p.sizes)) return conv2d_weight_grad_bf16(p);
   if (!takes_some_pixels(p.sizes)) return conv2d_weight_grad<Element::bf16>(p);
   const SomePixels pixels(p.sizes, p.input);
   conv2d_weight_grad<Element::bf16>({of_those(p.sizes), p.output_grad, pixels.data(), p.weight_grad, p.bias_grad});
@@ -244,12 +248,18 @@ void set(NnTable& table, DType dtype, const ConvKernels& kernels) {
 }  // namespace
 
 void conv2d_f32(const Conv2dParams& p) {
+  if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_conv)(DType::f32, p);
+  if (is_pointwise(p.sizes)) return pointwise_conv(p);
   conv2d<Element::f32>(p);
 }
 void conv2d_input_grad_f32(const Conv2dInputGradParams& p) {
+  if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_input_grad)(DType::f32, p);
+  if (is_pointwise(p.sizes)) return pointwise_input_grad(p);
   conv2d_input_grad<Element::f32>(p);
 }
 void conv2d_weight_grad_f32(const Conv2dWeightGradParams& p) {
+  if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_weight_grad)(DType::f32, p);
+  if (is_pointwise(p.sizes)) return pointwise_weight_grad(p);
   conv2d_weight_grad<Element::f32>(p);
 }
 
