@@ -11,6 +11,7 @@
 #include "libckpt/analyze/plain_values.h"
 #include "libckpt/format/dcp/encode.h"
 #include "libckpt/format/dcp/metadata.h"
+#include "libckpt/format/dcp/metadata_stream.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/layout.h"
 #include "libckpt/io/zip.h"
@@ -268,12 +269,16 @@ void run_dcp_metadata(Bytes bytes) {
   format->detect(input);
   ckpt::Report report;
   ckpt::OpenOptions options = options_for(bytes, report);
-  answer([&] {
-    ckpt::PickleGraph graph = ckpt::detail::read_dcp_pickle(*input.file, options);
-    ckpt::detail::DcpMetadata whole = ckpt::detail::read_dcp_metadata(graph, options);
-    ckpt::detail::DcpMetadata streamed = ckpt::detail::read_dcp_metadata(*input.file, options);
-    if (ckpt::detail::encode_dcp_metadata(whole) != ckpt::detail::encode_dcp_metadata(streamed)) std::abort();
-  });
+  // What is read while it goes by is what the reader of whole pickles takes, and as that reads it.
+  std::optional<ckpt::detail::DcpMetadata> streamed;
+  answer([&] { streamed = ckpt::detail::stream_dcp_metadata(*input.file, options); });
+  std::optional<ckpt::detail::DcpMetadata> whole;
+  answer(
+      [&] { whole = ckpt::detail::read_dcp_metadata(ckpt::detail::read_dcp_pickle(*input.file, options), options); });
+  if (streamed &&
+      (!whole || ckpt::detail::encode_dcp_metadata(*whole) != ckpt::detail::encode_dcp_metadata(*streamed))) {
+    std::abort();
+  }
   answer([&] { walk(format->read(input, options)); });
 }
 
