@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "libcore/backend/cpu/gemm/tile_product.h"
@@ -23,6 +24,7 @@ struct Case {
   double alpha = 1, beta = 0;
   bool has_bias = false;
   std::int64_t batch = 1;
+  std::optional<bool> of_few_rows = {};  // by its own kernel, which takes it or not
 };
 
 /// Whole numbers from -4 to 4, which bf16 has, in an order that repeats late.
@@ -100,7 +102,12 @@ void check(const Case& x, std::int64_t step = 1) {
   Arrays arrays(x);
   const Arrays before = arrays;
   const GemmParams p = params_of(x, arrays);
-  core::cpu::avx512::tile_product(p);
+  if (x.of_few_rows) {
+    ASSERT_EQ(core::cpu::avx512::tile_product_of_few_rows(p), *x.of_few_rows);
+    if (!*x.of_few_rows) return;
+  } else {
+    core::cpu::avx512::tile_product(p);
+  }
   for (std::int64_t i = 0; i < x.batch * x.m * x.n; i += step) {
     const std::int64_t item = i / (x.m * x.n), row = i / x.n % x.m, column = i % x.n;
     const double want = expected_at(x, before, p, item, row, column);
@@ -132,6 +139,22 @@ TEST(TileProduct, ScalesAndAdds) {
   check_all_orders({40, 72, 70, false, false, 0.5, 2});
   check_all_orders({72, 40, 70, false, false, 1, 0, true});
   check_all_orders({20, 36, 40, false, false, -1, 1, false, 3});
+}
+
+/// Few rows and a small weight with its numbers of k side by side are read from where they lie.
+TEST(TileProduct, FewRowsAreReadInPlace) {
+  for (const bool has_bias : {false, true}) {
+    for (const std::int64_t n : {1, 15, 32, 50}) {
+      for (const std::int64_t k : {1, 31, 33, 300}) check({2, n, k, false, true, 1, 0, has_bias, 1, true});
+      for (const std::int64_t m : {1, 3, 16, 17, 32}) check({m, n, 96, false, true, 1, 0, has_bias, 1, true});
+    }
+  }
+  check({8, 64, 33, false, true, 1, 0, false, 1, false});
+  check({33, 64, 64, false, true, 1, 0, false, 1, false});
+  check({8, 1024, 64, false, true, 1, 0, false, 1, false});
+  check({8, 64, 64, false, true, 0.5, 0, false, 1, false});
+  check({8, 64, 64, false, false, 1, 0, false, 1, false});
+  check({8, 64, 64, false, true, 1, 0, false, 2, false});
 }
 
 TEST(TileProduct, LargerThanACache) {

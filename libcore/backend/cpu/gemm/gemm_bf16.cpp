@@ -99,6 +99,9 @@ const Product& product_of(const GemmParams& p) {
 }  // namespace
 
 void gemm_bf16(const GemmParams& p) {
+#if defined(__x86_64__)
+  if (multiplies_tiles() && avx512::tile_product_of_few_rows(p)) return;
+#endif
   if (in_f32_is_faster(p)) return gemm_bf16_in_f32(p);
 #if defined(__x86_64__)
   if (multiplies_tiles()) return avx512::tile_product(p);

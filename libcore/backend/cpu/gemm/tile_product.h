@@ -10,6 +10,10 @@
 
 namespace core::cpu::avx512 {
 
+/// x W^T of few rows and a small W, in less time than products of f32. False where it is something else; then nothing
+/// was done.
+bool tile_product_of_few_rows(const GemmParams& params);
+
 /// All products of the batch.
 void tile_product(const GemmParams& params);
 

@@ -180,6 +180,38 @@ inline Multiply multiply_for(std::int64_t rows, std::int64_t columns) {
   return columns > kSide ? multiply<1, 2> : multiply<1, 1>;
 }
 
+/// The sums of 32 rows that lie in memory, `leading` apart, by a packed panel of up to kColumns * 16 columns. REQUIRES:
+/// rows of whole steps.
+template <int kColumns>
+void multiply_rows(const Word* rows, std::int64_t leading, const Word* b, std::int64_t steps, float* sums) {
+  finish_stores();
+  const auto line = static_cast<std::int64_t>(sizeof(Word)) * leading;
+  _tile_zero(0);
+  _tile_zero(2);
+  if constexpr (kColumns == 2) {
+    _tile_zero(1);
+    _tile_zero(3);
+  }
+  for (std::int64_t i = 0; i < steps; ++i, rows += kDepth, b += kStepWords) {
+    _tile_loadd(4, rows, line);
+    _tile_loadd(5, rows + kSide * leading, line);
+    _tile_loadd(6, b, kWordsLine);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(2, 5, 6);
+    if constexpr (kColumns == 2) {
+      _tile_loadd(7, b + kTileWords, kWordsLine);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, sums, kSumsLine);
+  _tile_stored(2, sums + 2 * kTileSums, kSumsLine);
+  if constexpr (kColumns == 2) {
+    _tile_stored(1, sums + kTileSums, kSumsLine);
+    _tile_stored(3, sums + 3 * kTileSums, kSumsLine);
+  }
+}
+
 /// Where a block of sums has half a row: sixteen numbers.
 CORE_INLINE std::int64_t line_at(std::int64_t row, std::int64_t half) {
   return (row / kSide * 2 + half) * kTileSums + row % kSide * kSide;
