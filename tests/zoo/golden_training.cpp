@@ -192,7 +192,10 @@ void check_run(Json golden, Json run, DType dtype, int devices) {
     // Optimizers that compute in single operations round more often than the CPU's one pass, and so do kernels without
     // fused multiplications.
     const bool rounds_more = on_golden_device() || core::cpu::isa() == core::cpu::Isa::baseline;
-    const double steps = rounds_more && !f64 ? static_cast<double>(step + 1) : 1;
+    // A unit of ReLU that is zero but for rounding lets its whole gradient through or none, of which Adam makes as
+    // large a step as of any other: the next loss may differ by 2e-5.
+    const bool scales_steps = step > 0 && text(run["name"]).starts_with("adam");
+    const double steps = f64 ? 1 : rounds_more ? static_cast<double>(step + 1) : scales_steps ? 4 : 1;
     const double relative = steps * (f64 ? wide_tolerance(golden) : vision && step > 0 ? 1e-2 : 1e-5);
     require_close(loss.item<double>(), losses[step], relative * std::max(1.0, std::abs(losses[step])),
                   (vision ? "" : text(run["name"]) + " ") + "loss " + std::to_string(step) + " on " +
