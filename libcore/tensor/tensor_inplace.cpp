@@ -40,6 +40,13 @@ void check_shared(const TensorImpl& target) {
               "mask or index tensors say, use x.index_put_({...}, values)");
 }
 
+/// A factor as PyTorch has it: one of integers is cut to one, of bool it says whether. Else the product would be of
+/// another type than the sum.
+Scalar as_of(DType dtype, Scalar factor) {
+  if (dtype == DType::boolean) return factor.to_bool();
+  return is_floating(dtype) || is_complex(dtype) ? factor : Scalar(factor.to_int());
+}
+
 }  // namespace
 
 const Tensor& Tensor::operator=(const Tensor& other) && {
@@ -191,7 +198,7 @@ const Tensor& Tensor::pow_(Scalar exponent) const {
 }
 const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& from, Scalar alpha) const {
   detail::check_index_add_dtype(*this, from);
-  const Tensor scaled = alpha.to_double() == 1 ? from : from * alpha;
+  const Tensor scaled = alpha.to_double() == 1 ? from : from * as_of(from.dtype(), alpha);
   return in_place(
       *this, needs_grad(*this, from), [&](const Tensor& t) { return core::index_add(t, dim, index, scaled); },
       [&] { raw::index_into(IndexOp::accumulate, *this, dim, index, scaled); });

@@ -112,9 +112,11 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
 
 namespace {
 
-/// Whether sums of this type are kept in f32: where the device has no kernel for it, as the CPU has none for 16 bits.
+/// Whether sums of this type are kept in f32: where the device has no kernel for it, as the CPU has none for 16 bits
+/// and none has one for bool, whose sums are true where a term is.
 bool sums_in_f32(IndexOp op, const Tensor& out) {
-  if (op != IndexOp::accumulate || compute_dtype(out.dtype()) == out.dtype()) return false;
+  if (op != IndexOp::accumulate) return false;
+  if (out.dtype() != DType::boolean && compute_dtype(out.dtype()) == out.dtype()) return false;
   const IndexingTable* table = backend_of(out).ops().indexing;
   return table != nullptr &&
          table->index[static_cast<std::size_t>(op)][static_cast<std::size_t>(out.dtype())] == nullptr;

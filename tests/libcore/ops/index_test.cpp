@@ -81,6 +81,20 @@ TEST(PickOps, WritingRowsAndPlaces) {
             "        [3., 4., 8.]])");
 }
 
+// Sums of bool are true where a term is. A factor is one of the type of the sum.
+TEST(PickOps, AddingToWholeNumbersAndBool) {
+  const Tensor places = tensor({0, 0, 2}), yes = core::ones({3}, {.dtype = DType::boolean});
+  const Tensor none = core::zeros({4}, {.dtype = DType::boolean});
+  EXPECT_EQ(core::to_string(core::index_add(none, 0, places, yes)), "tensor([ True, False,  True, False])");
+  EXPECT_EQ(core::to_string(core::scatter_add(none, 0, places, yes)), "tensor([ True, False,  True, False])");
+  const auto all = [] { return core::ones({4}, {.dtype = DType::boolean}); };
+  EXPECT_EQ(core::to_string(all().index_add_(0, places, yes, -1)), "tensor([True, True, True, True])");
+  EXPECT_EQ(core::to_string(none.clone().index_add_(0, places, yes, 0.5)), "tensor([ True, False,  True, False])");
+  EXPECT_EQ(core::to_string(none.clone().index_add_(0, places, yes, 0)), "tensor([False, False, False, False])");
+  EXPECT_EQ(core::to_string(tensor({0, 0, 0, 0}).index_add_(0, places, tensor({1, 1, 1}), 1.5)),
+            "tensor([2, 0, 1, 0])");
+}
+
 TEST(PickOps, WritingErrors) {
   EXPECT_EQ(message_of([&] {
               core::index_copy(counted(), 0, tensor({0}), core::ones({2, 3}));

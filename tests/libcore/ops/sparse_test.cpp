@@ -68,6 +68,15 @@ TEST(Sparse, CoalesceSumsInTheOrderOfTheRows) {
   core::set_logical_devices(0);
 }
 
+TEST(Sparse, CoalesceOfBoolIsTrueWhereARowIs) {
+  const Tensor places = core::zeros({1, 300}, {.dtype = DType::i64});  // more than a byte counts
+  const Tensor values = core::tensor({true, false}).expand({300, 2});
+  const Tensor once = core::coalesce(core::sparse_coo_tensor(places, values, {1, 2}));
+  EXPECT_EQ(core::to_string(core::sparse_values(once)), "tensor([[ True, False]])");
+  EXPECT_EQ(core::to_string(core::to_dense(core::sparse_coo_tensor(places, values, {1, 2}))),
+            "tensor([[ True, False]])");
+}
+
 TEST(Sparse, CoalesceAddsManyRowsAsOneByOne) {
   core::manual_seed(3);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
