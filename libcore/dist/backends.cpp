@@ -22,7 +22,7 @@ using core::detail::fail_value;
 
 /// How many ranks of one choice an error names.
 constexpr std::size_t kNamed = 3;
-/// How long rank 0, whose process may serve the store, waits until all have read why they end.
+/// How long rank 0, whose process may serve the store, waits until all have read it.
 constexpr Milliseconds kFarewell(5000);
 constexpr char kSpoken[] = "backend/rank ";
 constexpr char kRead[] = "backend/read";
@@ -137,12 +137,12 @@ bool meets_in_host(const std::vector<Backends>& all) {
   });
 }
 
-/// No process ends, and with it the store, before all know what the others take.
+/// No process ends, and with it the store, before all know what the others take; also one that exchanges nothing.
 void wait_until_all_have_read(int rank, int size, Store& store) {
   try {
     if (store.add(kRead, 1) == size) store.set(kAllRead, "");
     if (rank == 0) store.wait({kAllRead}, kFarewell);
-  } catch (const Error&) {  // one that is gone, which the error to come does not depend on
+  } catch (const Error&) {  // one that is gone, as whoever waits for it comes to know
   }
 }
 
@@ -170,11 +170,14 @@ void say_backends(const Backends& ours, int rank, Store& store) {
 }
 
 Backends agreed_backends(Backends ours, int rank, int size, Store& store, const Watch& watch) {
-  if (store.add(key_of(ours), 0) == size) return ours;
+  const bool are_alike = store.add(key_of(ours), 0) == size;
   std::vector<Backends> all;
-  for (int other = 0; other < size; ++other) all.push_back(unpacked(store.get(kSpoken + std::to_string(other))));
+  for (int other = 0; !are_alike && other < size; ++other) {
+    all.push_back(unpacked(store.get(kSpoken + std::to_string(other))));
+  }
+  wait_until_all_have_read(rank, size, store);
+  if (are_alike) return ours;
   if (!meets_in_host(all)) {
-    wait_until_all_have_read(rank, size, store);
     fail("the ranks do not take the same backend, which would wait for each other in vain: " + by_rank(all, watch) +
          "; name one in init_process_group, the same on all ranks");
   }
