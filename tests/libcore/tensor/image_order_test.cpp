@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/threads.h"
+#include "libcore/ops/compare.h"
 #include "libcore/ops/conv.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
@@ -113,6 +116,28 @@ void for_random_layers(int count, Visit visit) {
   }
 }
 
+/// Whether the results of passes(), but for the bias, see number `operand` of what these are given.
+constexpr bool kSees[3][4] = {{true, true, false, false}, {false, true, false, true}, {true, false, false, true}};
+
+/// Image, weight and gradient of the output, one after the other with a number that is not finite.
+void expect_infinity_where_seen(const Layer& layer, std::int64_t at) {
+  std::vector<Tensor> inputs{core::randn(layer.image), core::randn(layer.weight), Tensor()};
+  inputs.push_back(core::randn(core::conv2d(inputs[0], inputs[1], {}, layer.options).sizes()));
+  for (const std::size_t operand : {0, 1, 3}) {
+    std::vector<Tensor> some = inputs, marked;
+    for (const Tensor& input : inputs) marked.push_back(input.defined() ? core::ones_like(input) : Tensor());
+    some[operand] = inputs[operand].clone();
+    some[operand].view({-1})[at % some[operand].numel()].fill_(std::numeric_limits<double>::infinity());
+    marked[operand] = some[operand].isinf();
+    const std::vector<Tensor> found = passes(layer, core::DType::f32, some);
+    const std::vector<Tensor> seen = passes(layer, core::DType::f64, marked);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Tensor wanted = kSees[i][operand] ? seen[i] == 0 : core::ones_like(seen[i]) == 1;
+      EXPECT_TRUE(found[i].isfinite().equal(wanted)) << "result " << i << " of " << operand << ": " << layer.text();
+    }
+  }
+}
+
 struct ImageOrder : testing::Test {
   ImageOrder() { core::manual_seed(3); }
 };
@@ -127,6 +152,11 @@ TEST_F(ImageOrder, PlanesOf16BitsAreRoundedOnce) {
     expect_right(layer, core::DType::bf16, 1.01 / 256);
     expect_right(layer, core::DType::f16, 1.01 / 2048);
   });
+}
+
+TEST_F(ImageOrder, WhatIsNotFiniteReachesWhatSeesItAlone) {
+  std::int64_t at = 0;
+  for_random_layers(60, [&](const Layer& layer) { expect_infinity_where_seen(layer, at += 977); });
 }
 
 TEST_F(ImageOrder, ThreadsDoNotChangePlanes) {

@@ -3,11 +3,13 @@
 // numbers that neighbouring outputs see through a tap are neighbours, and no pixel is a special case. The gradient of
 // the input is the same over the output's gradient, for each remainder of rows and columns with the taps that reach it.
 // Each output is one sum in one order: results do not depend on the number of threads. Numbers of 16 bits are f32
-// there.
+// there. Borders and what fills vectors up are multiplied too: where that would make NaN, the products that there are
+// are taken one by one.
 #include "libcore/backend/cpu/conv/planes.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -101,6 +103,25 @@ Axis rows_of(const Conv2dSizes& s) {
 }
 Axis columns_of(const Conv2dSizes& s) {
   return {s.in_w, s.out_w, s.kernel_w, s.stride_w, s.dilation_w, s.pad_left};
+}
+
+/// Whether 0 times each of them is 0.
+template <class T>
+bool are_finite(const T* numbers, std::int64_t count) {
+  return std::all_of(numbers, numbers + count, [](T number) { return std::isfinite(number); });
+}
+
+/// Calls visit(tap, pixel of the output, pixel of the image) for all products of a filter and a plane.
+template <class Visit>
+void for_each_product(const Conv2dSizes& s, Visit visit) {
+  for (std::int64_t tap = 0; tap < filter_of(s); ++tap) {
+    const std::int64_t down = tap / s.kernel_w * s.dilation_h - s.pad_top;
+    const std::int64_t right = tap % s.kernel_w * s.dilation_w - s.pad_left;
+    for (std::int64_t i = 0; i < s.out_h * s.out_w; ++i) {
+      const std::int64_t y = i / s.out_w * s.stride_h + down, x = i % s.out_w * s.stride_w + right;
+      if (y >= 0 && y < s.in_h && x >= 0 && x < s.in_w) visit(tap, i, y * s.in_w + x);
+    }
+  }
 }
 
 /// Taps of a filter: what each is multiplied by, and how far it lies from the first one in a bordered plane.
@@ -310,6 +331,22 @@ void input_grad_of_plane(const Conv2dSizes& s, const Border& b, const float* see
   }
 }
 
+/// The plain ways of one output, and of one input's gradient. weight: what belongs to these, as for the others.
+void plain_output(const Conv2dSizes& s, const float* images, const float* weight, float bias, float* out) {
+  std::fill_n(out, s.out_h * s.out_w, bias);
+  for (std::int64_t i = 0; i < inputs_of(s); ++i, images += s.in_h * s.in_w, weight += filter_of(s)) {
+    for_each_product(
+        s, [&](std::int64_t tap, std::int64_t to, std::int64_t from) { out[to] += weight[tap] * images[from]; });
+  }
+}
+void plain_input_grad(const Conv2dSizes& s, const float* grads, const float* weight, float* out) {
+  std::fill_n(out, s.in_h * s.in_w, 0.0F);
+  for (std::int64_t i = 0; i < outputs_of(s); ++i, grads += s.out_h * s.out_w, weight += inputs_of(s) * filter_of(s)) {
+    for_each_product(
+        s, [&](std::int64_t tap, std::int64_t from, std::int64_t to) { out[to] += weight[tap] * grads[from]; });
+  }
+}
+
 /// An image's plane and the gradient of its output, both with a border, the latter's rows filled up with zeros.
 struct Pair {
   const float* image;
@@ -355,33 +392,68 @@ constexpr std::array<SumProducts, sizeof...(kTaps)> all_sums(std::integer_sequen
 constexpr auto kSumProducts = all_sums(std::make_integer_sequence<int, kTapsAtOnce>());
 
 /// The gradients of an output's filters and bias: each plane is summed up in f32, all of them in f64.
-void weight_grad_of_output(DType type, const Conv2dWeightGradParams& p, const Border& b, std::int64_t output) {
-  const Conv2dSizes& s = p.sizes;
-  const Taps taps = image_taps(s, b, nullptr);
-  const Border whole{0, 0, s.out_h, 1, up(s.out_w, kWide) * kWide};
-  const std::int64_t images = inputs_of(s) * s.in_h * s.in_w, grads = s.out_h * s.out_w;
-  std::array<double, kMostPlaneTaps> sums{};
-  double bias = 0;
-  for (std::int64_t n = 0; n < s.batch; ++n) {
-    const std::int64_t group = n * s.groups + output / outputs_of(s);
-    const float* image = wide({type, p.input}, group * images, images, room_in(type, images));
-    const float* grad =
-        wide({type, p.output_grad}, (n * s.out_channels + output) * grads, grads, room_out(type, grads));
-    const Pair pair{with_border(image, inputs_of(s), s.in_h, s.in_w, b, Scratch::input), s.stride_h * b.row(),
-                    with_border(grad, 1, s.out_h, s.out_w, whole, Scratch::output), s.out_h, whole.length};
-    for (std::int64_t tap = 0; tap < taps.count; tap += kTapsAtOnce) {
-      const auto some = static_cast<std::size_t>(std::min<std::int64_t>(kTapsAtOnce, taps.count - tap));
-      kSumProducts[some - 1](pair, taps.offset.data() + tap, sums.data() + tap);
+class WeightGrad {
+ public:
+  WeightGrad(DType type, const Conv2dWeightGradParams& p, const Border& b, std::int64_t output)
+      : type_(type), p_(p), s_(p.sizes), border_(b), output_(output), taps_(image_taps(s_, b, nullptr)) {}
+
+  void run() {
+    for (std::int64_t n = 0; n < s_.batch; ++n) add(n);
+    if (!are_finite(sums_.data(), taps_.count)) {
+      sums_.fill(0);
+      for (std::int64_t n = 0; n < s_.batch; ++n) add_plainly(n);
     }
-    if (p.bias_grad != nullptr) bias += sum_of(pair.grad, whole.size());
+    std::array<float, kMostPlaneTaps> room;
+    if (p_.bias_grad != nullptr) {
+      *Results({type_, p_.bias_grad}, output_, 1, room.data()).data() = static_cast<float>(bias_);
+    }
+    const Results out({type_, p_.weight_grad}, output_ * taps_.count, taps_.count, room.data());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(taps_.count); ++i)
+      out.data()[i] = static_cast<float>(sums_[i]);
   }
-  std::array<float, kMostPlaneTaps> room;
-  if (p.bias_grad != nullptr) {
-    *Results({type, p.bias_grad}, output, 1, room.data()).data() = static_cast<float>(bias);
+
+ private:
+  /// What the output sees of image n, and the gradient there.
+  const float* images(std::int64_t n) const {
+    const std::int64_t count = inputs_of(s_) * s_.in_h * s_.in_w, group = n * s_.groups + output_ / outputs_of(s_);
+    return wide({type_, p_.input}, group * count, count, room_in(type_, count));
   }
-  const Results out({type, p.weight_grad}, output * taps.count, taps.count, room.data());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i) out.data()[i] = static_cast<float>(sums[i]);
-}
+  const float* grads(std::int64_t n) const {
+    const std::int64_t count = s_.out_h * s_.out_w;
+    return wide({type_, p_.output_grad}, (n * s_.out_channels + output_) * count, count, room_out(type_, count));
+  }
+
+  void add(std::int64_t n) {
+    const Border whole{0, 0, s_.out_h, 1, up(s_.out_w, kWide) * kWide};
+    const Pair pair{with_border(images(n), inputs_of(s_), s_.in_h, s_.in_w, border_, Scratch::input),
+                    s_.stride_h * border_.row(), with_border(grads(n), 1, s_.out_h, s_.out_w, whole, Scratch::output),
+                    s_.out_h, whole.length};
+    for (std::int64_t tap = 0; tap < taps_.count; tap += kTapsAtOnce) {
+      const auto some = static_cast<std::size_t>(std::min<std::int64_t>(kTapsAtOnce, taps_.count - tap));
+      kSumProducts[some - 1](pair, taps_.offset.data() + tap, sums_.data() + tap);
+    }
+    if (p_.bias_grad != nullptr) bias_ += sum_of(pair.grad, whole.size());
+  }
+
+  void add_plainly(std::int64_t n) {
+    const float *image = images(n), *grad = grads(n);
+    double* sums = sums_.data();
+    for (std::int64_t i = 0; i < inputs_of(s_); ++i, image += s_.in_h * s_.in_w, sums += filter_of(s_)) {
+      for_each_product(s_, [&](std::int64_t tap, std::int64_t out, std::int64_t in) {
+        sums[tap] += static_cast<double>(image[in] * grad[out]);
+      });
+    }
+  }
+
+  DType type_;
+  const Conv2dWeightGradParams& p_;
+  const Conv2dSizes& s_;
+  const Border& border_;
+  std::int64_t output_;
+  Taps taps_;
+  std::array<double, kMostPlaneTaps> sums_{};
+  double bias_ = 0;
+};
 
 /// Calls visit(number) for pieces of the work, on several threads.
 template <class Visit>
@@ -406,10 +478,15 @@ void planes_conv(DType type, const Conv2dParams& p) {
     for (std::int64_t i = 0; i < outputs; ++i) {
       const std::int64_t output = piece % s.groups * outputs + i;
       std::array<float, kMostPlaneTaps> room;
-      const Taps taps = image_taps(s, b, wide({type, p.weight}, output * filters, filters, room.data()));
+      const float* weight = wide({type, p.weight}, output * filters, filters, room.data());
+      const float bias = p.bias != nullptr ? wide({type, p.bias}, output) : 0;
       const Results out({type, p.output}, (piece * outputs + i) * pixels, pixels, room_out(type, pixels));
-      sum_rows({seen, s.stride_h * b.row(), out.data(), s.out_w, s.out_w}, s.out_h, taps,
-               p.bias != nullptr ? wide({type, p.bias}, output) : 0);
+      if (!are_finite(weight, filters)) {
+        plain_output(s, image, weight, bias, out.data());
+        continue;
+      }
+      const Taps taps = image_taps(s, b, weight);
+      sum_rows({seen, s.stride_h * b.row(), out.data(), s.out_w, s.out_w}, s.out_h, taps, bias);
     }
   });
 }
@@ -424,8 +501,13 @@ void planes_input_grad(DType type, const Conv2dInputGradParams& p) {
     const float* seen = with_border(grad, outputs_of(s), s.out_h, s.out_w, b, Scratch::input);
     std::array<float, kMostPlaneTaps * kMostPlaneInputs> room;
     const float* weight = wide({type, p.weight}, piece % s.groups * filters, filters, room.data());
+    const bool is_finite = are_finite(weight, filters);
     for (std::int64_t i = 0; i < inputs; ++i) {
       const Results out({type, p.input_grad}, (piece * inputs + i) * pixels, pixels, room_out(type, pixels));
+      if (!is_finite) {
+        plain_input_grad(s, grad, weight + i * filter_of(s), out.data());
+        continue;
+      }
       input_grad_of_plane(s, b, seen + b.before_h * b.row() + b.before_w, weight + i * filter_of(s), out.data());
     }
   });
@@ -433,8 +515,7 @@ void planes_input_grad(DType type, const Conv2dInputGradParams& p) {
 
 void planes_weight_grad(DType type, const Conv2dWeightGradParams& p) {
   const Border b = image_border(p.sizes);
-  for_each_piece(p.sizes, p.sizes.out_channels,
-                 [&](std::int64_t output) { weight_grad_of_output(type, p, b, output); });
+  for_each_piece(p.sizes, p.sizes.out_channels, [&](std::int64_t output) { WeightGrad(type, p, b, output).run(); });
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT
