@@ -108,7 +108,9 @@ TEST_P(NarrowLayers, ConvolutionsBothWays) {
       {{2, 40, 15, 14}, {24, 40, 1, 1}, {.stride = {3, 1}}},
       {{2, 40, 15, 14}, {24, 40, 1, 1}, {.stride = 2, .padding = 1}},
       {{1, 33, 20, 20}, {33, 1, 3, 3}, {.padding = 1, .groups = 33}},
-      {{3, 130, 70, 70}, {24, 130, 1, 1}, {}},  // images that are convolved one by one
+      {{3, 130, 70, 70}, {24, 130, 1, 1}, {}},                               // images that are convolved one by one
+      {{1, 20, 9, 33}, {24, 20, 3, 3}, {.padding = 1, .dilation = {2, 1}}},  // and again wrong by oneDNN's
+      {{2, 23, 8, 30}, {23, 1, 1, 1}, {.stride = {3, 1}, .dilation = {2, 1}, .groups = 23}},
   };
   for (const Layer& layer : layers) {
     const Tensor x = randn(layer.image).requires_grad_(), w = (randn(layer.weight) * 0.25).detach().requires_grad_();

@@ -225,8 +225,14 @@ void conv2d_input_grad_by_bf16(const Conv2dInputGradParams& p) {
   conv2d_input_grad<Element::bf16>({of_those(p.sizes), p.output_grad, p.weight, pixels.data()});
   pixels.spread(p.sizes, p.input_grad);
 }
+/// oneDNN 2's kernel for the gradient of the weight gives something else where taps see rows that lie apart for outputs
+/// whose rows do not, and are longer than 28.
+bool mistakes_rows(const Conv2dSizes& s) {
+  return s.dilation_h > 1 && (s.stride_h == 1 || takes_some_pixels(s)) && s.out_w > 28;
+}
 void conv2d_weight_grad_by_bf16(const Conv2dWeightGradParams& p) {
-  if (is_by_planes(p.sizes) || !all_taps_see_pixels(p.sizes)) return conv2d_weight_grad_bf16(p);
+  const bool is_wide = is_by_planes(p.sizes) || !all_taps_see_pixels(p.sizes) || mistakes_rows(p.sizes);
+  if (is_wide) return conv2d_weight_grad_bf16(p);
   if (!takes_some_pixels(p.sizes)) return conv2d_weight_grad<Element::bf16>(p);
   const SomePixels pixels(p.sizes, p.input);
   conv2d_weight_grad<Element::bf16>({of_those(p.sizes), p.output_grad, pixels.data(), p.weight_grad, p.bias_grad});
