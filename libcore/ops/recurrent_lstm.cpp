@@ -183,8 +183,9 @@ RecurrentLayer bf16_lstm_layer(const Tensor& x, const RecurrentState& start, con
     return run_bf16(sizes, in, nullptr, reverse);
   }
   Trace trace;
-  trace.gates = empty({sizes.steps, sizes.batch, 4 * sizes.hidden}, {.dtype = DType::f32});
-  trace.cells = empty({sizes.steps, sizes.batch, sizes.hidden}, {.dtype = DType::f32});
+  const TensorOptions made{.dtype = DType::f32, .device = x.device()};
+  trace.gates = empty({sizes.steps, sizes.batch, 4 * sizes.hidden}, made);
+  trace.cells = empty({sizes.steps, sizes.batch, sizes.hidden}, made);
   trace.tanhs = empty_like(trace.cells);
   trace.hidden = empty_like(trace.cells);
   {

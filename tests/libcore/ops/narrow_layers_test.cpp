@@ -133,6 +133,18 @@ TEST_P(NarrowLayers, ConvolutionsBothWays) {
   }
 }
 
+/// Tensors are made where the layer is.
+TEST_P(NarrowLayers, LstmBesideAnotherDefaultDevice) {
+  core::LSTM lstm(20, 24, {.dtype = GetParam()});
+  const Tensor x = randn({3, 2, 20});
+  core::set_default_device(core::DeviceType::meta);
+  const auto [y, state] = lstm(x);
+  y.sum().backward();
+  core::set_default_device(core::Device());
+  EXPECT_TRUE(y.device().is_cpu());
+  EXPECT_TRUE(lstm["weight_hh_l0"].grad().isfinite().all().item<bool>());
+}
+
 /// A weight that was brought into another order is so again when it has changed.
 TEST_P(NarrowLayers, ConvolutionSeesAWeightThatChanges) {
   const core::NoGradGuard no_grad;
