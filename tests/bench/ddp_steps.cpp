@@ -1,0 +1,93 @@
+// ddp_steps WIDTHS BATCH STEPS: steps of DistributedDataParallel on Gloo, started by a launcher as the ranks. WIDTHS is
+// the perceptron, as 32,64,64,10. Prints one JSON line, seconds of the median step: with the gradients summed over the
+// ranks, under no_sync(), and summing as many bytes as the gradients have by themselves, in buckets one after the
+// other; then 64 MiB at once. ddp_table.py sets it beside PyTorch.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "libcore/core.h"
+#include "libcore/dist.h"
+
+namespace {
+
+namespace dist = core::distributed;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kFirstBucket = 1 << 18, kBucket = 25 << 18, kLarge = 64 << 18;  // floats of 1, 25 and 64 MiB
+
+std::vector<std::int64_t> numbers(const std::string& list) {
+  std::vector<std::int64_t> out;
+  std::istringstream text(list);
+  for (std::string number; std::getline(text, number, ',');) out.push_back(std::stoll(number));
+  return out;
+}
+
+double median_seconds(int steps, const std::function<void()>& step) {
+  for (int i = 0; i < 5; ++i) step();  // buckets are rebuilt behind the first
+  std::vector<double> taken;
+  for (int i = 0; i < steps; ++i) {
+    dist::barrier();
+    const Clock::time_point start = Clock::now();
+    step();
+    taken.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken[taken.size() / 2];
+}
+
+int run(const std::vector<std::int64_t>& widths, std::int64_t batch, int steps) {
+  dist::init_process_group({.backend = "gloo"});
+  core::manual_seed(0);
+  core::Sequential net;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+    if (i > 0) net.append(core::ReLU());
+    net.append(core::Linear(widths[i], widths[i + 1]));
+  }
+  dist::DistributedDataParallel model(net);
+  core::SGD optimizer(net.parameters(), {.lr = 0.01});
+  const core::Tensor x = core::randn({batch, widths.front()});
+  const core::Tensor y = core::zeros({batch}, {.dtype = core::DType::i64});
+  const auto step = [&] {
+    optimizer.zero_grad();
+    core::cross_entropy(model(x), y).backward();
+    optimizer.step();
+  };
+  const double summed = median_seconds(steps, step);
+  double alone = 0;
+  {
+    const auto scope = model.no_sync();
+    alone = median_seconds(steps, step);
+  }
+  std::int64_t floats = 0;
+  for (const auto& parameter : net.parameters()) floats += parameter.numel();
+  std::vector<core::Tensor> buckets;
+  for (std::int64_t left = floats; left > 0; left -= buckets.back().numel()) {
+    buckets.push_back(core::zeros({std::min(left, buckets.empty() ? kFirstBucket : kBucket)}));
+  }
+  const double sums = median_seconds(steps, [&] {
+    for (core::Tensor& bucket : buckets) dist::all_reduce(bucket);
+  });
+  core::Tensor large = core::zeros({kLarge});
+  const double large_sum = median_seconds(std::min(steps, 20), [&] { dist::all_reduce(large); });
+  if (dist::get_rank() == 0) {
+    std::printf(
+        "{\"parameters\": %lld, \"ddp_s\": %.7f, \"no_sync_s\": %.7f, \"all_reduce_s\": %.7f, \"large_s\": %.7f}\n",
+        static_cast<long long>(floats), summed, alone, sums, large_sum);
+  }
+  dist::destroy_process_group();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return std::fprintf(stderr, "ddp_steps WIDTHS BATCH STEPS\n"), 2;
+  return dist::run_main([&] { return run(numbers(argv[1]), std::atoll(argv[2]), std::atoi(argv[3])); });
+}
