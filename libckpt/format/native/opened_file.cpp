@@ -92,8 +92,8 @@ std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const
   return file;
 }
 
-UserBlock read_user_block(const Input& input, const Limits& limits) {
-  UserBlock block{read_header(input), {}};
+CheckedIndex read_user_block(const Input& input, const Limits& limits) {
+  CheckedIndex block{read_header(input), {}};
   const std::uint64_t size = input.file->size();
   if (size < block.header.user_block + block.header.body_size) require_room(block.header, size);
   block.index = read_index(input, block.header, limits);
@@ -113,7 +113,7 @@ std::shared_ptr<const OpenedNative> open_body(const Input& input, const NativeHe
 }
 
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits) {
-  const UserBlock block = read_user_block(input, limits);
+  const CheckedIndex block = read_user_block(input, limits);
   return open_body(input, block.header, parse_index(block.index, block.header, limits));
 }
 

@@ -32,14 +32,14 @@ struct NativeDetail final : FormatDetail {
   const ByteSource* file_read() const override { return whole.get(); }
 };
 
-/// The user block, of which the index is not parsed yet, but has its checksum.
-struct UserBlock {
+/// The header and the index of a user block; the index is not parsed yet, but has its checksum.
+struct CheckedIndex {
   NativeHeader header;
   SharedBytes index;
 };
 
 /// Errors: Error(corrupt) when it is damaged or the file is cut inside it.
-UserBlock read_user_block(const Input& input, const Limits& limits);
+CheckedIndex read_user_block(const Input& input, const Limits& limits);
 /// The file of a user block. Errors: Error(corrupt) when it is cut or has grown.
 std::shared_ptr<const OpenedNative> open_body(const Input& input, const NativeHeader& header, NativeIndex index);
 

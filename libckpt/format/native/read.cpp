@@ -163,7 +163,7 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
 }
 
 Checkpoint read_native_row(const Input& input, const OpenOptions& options, TensorRow& row) {
-  const UserBlock block = read_user_block(input, options.limits);
+  const CheckedIndex block = read_user_block(input, options.limits);
   std::optional<LightIndex> light = parse_light_index(block.index, block.header, options.limits);
   if (!light) {
     NativeIndex index = parse_index(block.index, block.header, options.limits);
