@@ -170,6 +170,20 @@ class Steps {
   std::optional<core::GraphedStep> graphed_;
 };
 
+/// Of the loss of step `step`, relative. Networks with ReLU and batch norm amplify rounding: in f32 their first loss
+/// alone can be compared closely.
+double loss_tolerance(Json golden, Json run, DType dtype, std::size_t step) {
+  if (dtype == DType::f64) return wide_tolerance(golden);
+  // Optimizers that compute in single operations round more often than the CPU's one pass, and so do kernels without
+  // fused multiplications.
+  const bool rounds_more = on_golden_device() || core::cpu::isa() == core::cpu::Isa::baseline;
+  // A unit of ReLU that is zero but for rounding lets its whole gradient through or none, of which Adam makes as large
+  // a step as of any other: the next loss may differ by 2e-5.
+  const bool scales_steps = step > 0 && text(run["optimizer"]).starts_with("Adam");
+  const double steps = rounds_more ? static_cast<double>(step + 1) : scales_steps ? 4 : 1;
+  return steps * (text(golden["family"]) == "vision" && step > 0 ? 1e-2 : 1e-5);
+}
+
 /// Takes the steps that `run` has losses for; on one device the gradients and the state are compared too.
 void check_run(Json golden, Json run, DType dtype, int devices) {
   Trainee net(golden, dtype, devices);
@@ -188,16 +202,8 @@ void check_run(Json golden, Json run, DType dtype, int devices) {
       if (step > 0 || !f64 || devices > 1 || !has(golden["train"], "gradients_step_1")) return;
       check_gradients(net.module(), golden["train"]["gradients_step_1"], wide_tolerance(golden));
     });
-    // Networks with ReLU and batch norm amplify rounding: in f32 their first loss alone can be compared closely.
-    // Optimizers that compute in single operations round more often than the CPU's one pass, and so do kernels without
-    // fused multiplications.
-    const bool rounds_more = on_golden_device() || core::cpu::isa() == core::cpu::Isa::baseline;
-    // A unit of ReLU that is zero but for rounding lets its whole gradient through or none, of which Adam makes as
-    // large a step as of any other: the next loss may differ by 2e-5.
-    const bool scales_steps = step > 0 && text(run["name"]).starts_with("adam");
-    const double steps = f64 ? 1 : rounds_more ? static_cast<double>(step + 1) : scales_steps ? 4 : 1;
-    const double relative = steps * (f64 ? wide_tolerance(golden) : vision && step > 0 ? 1e-2 : 1e-5);
-    require_close(loss.item<double>(), losses[step], relative * std::max(1.0, std::abs(losses[step])),
+    require_close(loss.item<double>(), losses[step],
+                  loss_tolerance(golden, run, dtype, step) * std::max(1.0, std::abs(losses[step])),
                   (vision ? "" : text(run["name"]) + " ") + "loss " + std::to_string(step) + " on " +
                       std::to_string(devices) + " devices");
   }
