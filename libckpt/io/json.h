@@ -83,7 +83,9 @@ class JsonDocument {
 
 /// "text" in quotes with what JSON demands escaped; bytes that are no UTF-8 become U+FFFD.
 std::string json_quote(std::string_view text);
-/// The same behind what was written before, without a string of its own.
+/// True for text that stands in JSON as it is: printable ASCII without quotes and backslashes.
+bool is_plain_json(std::string_view text);
+/// json_quote() behind what was written before, without a string of its own.
 void append_json_text(std::string& out, std::string_view text);
 
 /// Writes JSON as it is told to, comma and indentation by itself. Use: JsonWriter out; out.begin_object();

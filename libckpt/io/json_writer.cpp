@@ -88,6 +88,10 @@ std::size_t append_special(std::string& out, std::string_view text) {
 
 }  // namespace
 
+bool is_plain_json(std::string_view text) {
+  return plain_length(text) == text.size();
+}
+
 void append_json_text(std::string& out, std::string_view text) {
   std::size_t plain = plain_length(text);
   const std::size_t start = out.size();

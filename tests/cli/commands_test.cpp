@@ -108,6 +108,28 @@ TEST(Ls, AFlatFileIsListedAsItsTreeIs) {
   }
 }
 
+// Lines are printed hundreds at a time, whatever stands where one piece ends and the next begins.
+TEST(Ls, ALongFlatFileIsListedAsItsTreeIs) {
+  TempDir dir;
+  const ckpt::Entry weight = tensor({2, 3}).as_entry();
+  const auto tied = [&] { return Value::tensor(std::make_shared<ckpt::Entry>(weight)); };
+  std::vector<std::pair<std::string, Value>> items;
+  for (int i = 0; i < 4000; ++i) {
+    std::string name = std::to_string(i) + std::string(static_cast<std::size_t>(i % 61), 'x');
+    if (i % 7 == 0 || i % 1000 > 990) name += "\"\x7f\n";
+    const Value other = i % 100 < 50 ? tensor({1, 2}) : tensor({1}, "cuda:1");
+    items.emplace_back(name, i % 5 == 0 || i % 1000 > 995 ? tied() : other);
+  }
+  for (char c : {'x', 'y', 'z'}) items.emplace_back(std::string(60'000, c), tensor({2}));
+  items.emplace_back("last", tensor({2}));
+  write_checkpoint(dir.path() / "net.ckpt", dict(std::move(items)));
+  const std::string all = expect_done(dir, {"ls", "--json", "net.ckpt"}).out;
+  EXPECT_GT(all.size(), 500'000U);
+  EXPECT_EQ(all, expect_done(dir, {"ls", "--json", "--top", "10000", "net.ckpt"}).out);
+  EXPECT_EQ(expect_done(dir, {"ls", "--json", "net.ckpt", "net.ckpt"}).out,
+            expect_done(dir, {"ls", "--json", "--top", "10000", "net.ckpt", "net.ckpt"}).out);
+}
+
 TEST(Ls, ListsOneDictOfAFile) {
   TempDir dir;
   write_checkpoint(dir.path() / "best.pth", training());

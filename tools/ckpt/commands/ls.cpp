@@ -140,9 +140,8 @@ class Document {
     if (one_file_) print_files();  // so that a long list needs no buffer of its size
     if (listed.is_row()) {
       RowLines lines(listed.listing, listed.row, address.shown());
-      for (std::uint64_t i = 0; i < listed.row.count; ++i) {
-        add_line([&] { lines.append(tensors_); });
-      }
+      if (std::exchange(tensor_came_, true)) tensors_ += ',';
+      for (std::string_view some = lines.take(); !some.empty(); some = lines.take()) add_lines(some);
     } else {
       const TensorLines lines(listed.listing, address.shown(), listed.spread ? &*listed.spread : nullptr);
       for (std::size_t i : listed.shown) {
@@ -178,6 +177,15 @@ class Document {
     if (std::exchange(tensor_came_, true)) tensors_ += ',';
     append();
     if (one_file_ && tensors_.size() >= kPiece) print_tensors();
+  }
+
+  void add_lines(std::string_view lines) {
+    if (!one_file_) {
+      tensors_ += lines;
+      return;
+    }
+    print_tensors();
+    out_.print(lines);
   }
 
   void print_files() {

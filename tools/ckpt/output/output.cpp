@@ -76,6 +76,24 @@ void append_cell(std::string& line, std::string_view cell, std::size_t width, Ta
   line += "  ";
 }
 
+/// 0, or the number of what went wrong.
+int write_out(std::string_view text) {
+  while (!text.empty()) {
+    ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EPIPE) std::raise(SIGPIPE);  // ends the program as `head` expects
+    if (n < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return 0;
+}
+
+void require_written(int error) {
+  if (error == 0) return;
+  throw core::Error(core::ErrorCode::io, std::string("cannot write: ") + std::strerror(error))
+      .add_context("standard output");
+}
+
 }  // namespace
 
 Output::Output() : colors_(wants_colors()), width_(terminal_width()) {}
@@ -124,20 +142,14 @@ void Output::print_tone(Tone tone, std::string_view text) {
 }
 
 void Output::flush() {
-  std::string_view left = buffer_;
-  while (!left.empty()) {
-    ssize_t n = ::write(STDOUT_FILENO, left.data(), left.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EPIPE) std::raise(SIGPIPE);  // ends the program as `head` expects
-    if (n < 0) {
-      int error = errno;
-      buffer_.clear();
-      throw core::Error(core::ErrorCode::io, std::string("cannot write: ") + std::strerror(error))
-          .add_context("standard output");
-    }
-    left.remove_prefix(static_cast<std::size_t>(n));
-  }
+  const int error = write_out(buffer_);
   buffer_.clear();
+  require_written(error);
+}
+
+void Output::write_behind(std::string_view text) {
+  flush();
+  require_written(write_out(text));
 }
 
 void print_error_line(std::string_view line) {

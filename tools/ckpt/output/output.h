@@ -48,7 +48,9 @@ class Output {
   /// REQUIRES: `text` holds whole characters. Error(io) as flush(), when enough has come together.
   void print(std::string_view text) {
     if (json_ == Json::expected && !text.empty()) text = open_json(text);
-    is_plain_text(text) ? buffer_ += text : buffer_ += json_ == Json::none ? visible(text) : visible_json(text);
+    const bool plain = is_plain_text(text);
+    if (plain && text.size() >= kPiece && !shape_.lines) return write_behind(text);
+    plain ? buffer_ += text : buffer_ += json_ == Json::none ? visible(text) : visible_json(text);
     if (buffer_.size() >= kPiece && !shape_.lines) flush();
   }
   /// The bytes as they are, for what is no text: the values of a tensor.
@@ -72,6 +74,8 @@ class Output {
  private:
   enum class Json : std::uint8_t { none, expected, object, list, list_of_one };
   static constexpr std::size_t kPiece = 64 << 10;
+  /// Writes out what is there, then `text`, which is not copied.
+  void write_behind(std::string_view text);
   /// Writes the head of the document; returns what is left of `text`.
   std::string_view open_json(std::string_view text);
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "libckpt/io/eight_bytes.h"
 #include "libcore/base/text.h"
 
 namespace cli {
@@ -79,13 +78,14 @@ std::string json_run(std::string_view run) {
 }  // namespace
 
 bool is_plain_text(std::string_view text) {
-  const auto is_plain = [](char c) { return is_ascii(c) || c == '\n'; };
-  for (; text.size() >= 8; text.remove_prefix(8)) {
-    const std::uint64_t eight = ckpt::load_eight(text.data());
-    const bool all_shown = ckpt::is_ascii(eight) && !ckpt::has_byte_below(eight, 0x20) && !ckpt::has_byte(eight, 0x7f);
-    if (!all_shown && !std::all_of(text.begin(), text.begin() + 8, is_plain)) return false;
+  constexpr std::size_t kPart = 4096;
+  for (; !text.empty(); text.remove_prefix(std::min(kPart, text.size()))) {
+    // Without a way out, so that many characters are looked at together.
+    unsigned char others = 0;
+    for (char c : text.substr(0, kPart)) others |= static_cast<unsigned char>(!is_ascii(c) & (c != '\n'));
+    if (others != 0) return false;
   }
-  return std::all_of(text.begin(), text.end(), is_plain);
+  return true;
 }
 
 std::string visible(std::string_view text) {
