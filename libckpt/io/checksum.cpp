@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "libckpt/io/scratch.h"
 #include "libckpt/io/xxh3.h"
 #include "libcore/backend/cpu/isa.h"
 
@@ -84,11 +85,11 @@ std::uint32_t crc32(const ByteSource& source) {
 
 void for_each_part(const ByteSource& source, const std::function<void(Bytes)>& body) {
   Bytes memory = source.memory();
-  core::ByteVector buffer(memory.empty() ? std::min(kHashedPart, source.size()) : 0);
+  const detail::Scratch room(memory.empty() ? std::min(kHashedPart, source.size()) : 0);
   for (std::uint64_t done = 0; done < source.size();) {
     std::uint64_t length = std::min(kHashedPart, source.size() - done);
-    if (memory.empty()) source.read(done, MutableBytes(buffer).first(length));
-    body(memory.empty() ? Bytes(buffer).first(length) : memory.subspan(done, length));
+    if (memory.empty()) source.read(done, room.bytes().first(length));
+    body(memory.empty() ? Bytes(room.bytes().first(length)) : memory.subspan(done, length));
     done += length;
   }
   source.require_unchanged();

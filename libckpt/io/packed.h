@@ -15,15 +15,22 @@ inline void put_count(core::ByteVector& out, std::uint64_t value) {
   out.push_back(static_cast<std::byte>(value));
 }
 
-inline std::uint64_t take_count(ByteCursor& in) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
+/// What a count goes on with behind a first byte that says so.
+inline std::uint64_t take_rest_of_count(ByteCursor& in, std::uint8_t first) {
+  std::uint64_t value = first & 0x7f;
+  for (unsigned shift = 7; shift < 64; shift += 7) {
     auto byte = in.take<std::uint8_t>();
     value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
     if (shift == 63 && byte > 1) break;
     if (byte < 0x80) return value;
   }
   throw core::Error(core::ErrorCode::corrupt, "a count does not fit 64 bits");
+}
+
+/// Nearly all have one byte.
+inline std::uint64_t take_count(ByteCursor& in) {
+  const auto first = in.take<std::uint8_t>();
+  return first < 0x80 ? first : take_rest_of_count(in, first);
 }
 
 /// A count of things that take at least one byte each of what is left: allocation stays in proportion to the input.
