@@ -1,7 +1,6 @@
 #include "libckpt/io/word_planes.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,12 +9,8 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/scratch.h"
-#include "libcore/backend/cpu/isa.h"
+#include "libckpt/io/word_kernels.h"
 #include "libcore/base/error.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace ckpt {
 
@@ -26,6 +21,11 @@ using detail::ByteDecoder;
 using detail::ByteEncoder;
 using detail::CodeLengths;
 using detail::kPastBytes;
+using detail::kSpread;
+using detail::number_of;
+using detail::of_width;
+using detail::SpreadPlane;
+using detail::word_kernels;
 
 enum PlaneForm : std::uint8_t { kZero = 0, kStored = 1, kCoded = 2, kMasked = 3 };
 
@@ -33,7 +33,7 @@ constexpr std::size_t kChecksum = 8;
 constexpr std::size_t kWordHead = kChecksum + 4;  ///< and how many bytes the words are
 constexpr std::size_t kWordBlock = 16384;         ///< words; their planes stay near the processor
 constexpr std::size_t kWordBlockHead = 4;         ///< bytes that state the size of one
-constexpr std::size_t kMask = 8;                  ///< bytes that one byte of a mask is for
+constexpr std::size_t kMask = detail::kBytesOfMask;
 static_assert(kWordBlock <= detail::kMostCoded);
 
 [[noreturn]] void damaged_words(const std::string& what) {
@@ -118,12 +118,7 @@ PlanePacking choose(Bytes plane, ByteVector& room) {
   return std::min(masked_bits, coded_bits) < stored - stored / 32 ? best : PlanePacking{kStored, {}, {}};
 }
 
-/// A difference as a number modulo 2^bits, and back. Its lowest bit is the sign, so that small ones of either sign have
-/// few bits.
-template <class Word>
-Word number_of(Word difference) {
-  return static_cast<Word>(difference >> 1 ^ static_cast<Word>(Word{0} - static_cast<Word>(difference & 1)));
-}
+/// number_of() the other way.
 template <class Word>
 Word difference_of(Word number) {
   constexpr int kTop = 8 * sizeof(Word) - 1;
@@ -140,190 +135,9 @@ void for_words(Bytes from, MutableBytes to, const Of& of) {
   }
 }
 
-template <class Body>
-void of_width(std::uint32_t width, const Body& body) {
-  if (width == 1) body(std::uint8_t{});
-  if (width == 2) body(std::uint16_t{});
-  if (width == 4) body(std::uint32_t{});
-  if (width == 8) body(std::uint64_t{});
-}
-
-/// What is done to many bytes, by the instructions of this processor.
-struct Kernels {
-  std::size_t (*ones)(Bytes masks);
-  /// Puts zeros back. `masks` is followed by eight zeros, kPastBytes behind `values` are there, and as many behind
-  /// `out` may be written to.
-  void (*put_zeros_in)(const std::byte* masks, const std::byte* values, std::byte* out, std::size_t count);
-  /// Adds the differences in planes of `count` bytes to words of two bytes, and of four.
-  void (*add_2)(const std::byte* planes, std::byte* to, std::size_t count);
-  void (*add_4)(const std::byte* planes, std::byte* to, std::size_t count);
-};
-
-std::size_t ones_plain(Bytes masks) {
-  std::size_t sum = 0;
-  for (std::byte mask : masks) sum += std::popcount(static_cast<unsigned>(mask));
-  return sum;
-}
-
-void put_zeros_in_plain(const std::byte* masks, const std::byte* values, std::byte* out, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool there = (masks[i / kMask] >> i % kMask & std::byte{1}) != std::byte{0};
-    out[i] = there ? *values++ : std::byte{0};
-  }
-}
-
-/// From word `first` on.
-template <class Word>
-void add_from(std::size_t first, const std::byte* planes, std::byte* to, std::size_t count) {
-  for (std::size_t i = first; i < count; ++i) {
-    Word word = 0;
-    for (std::size_t p = 0; p < sizeof(Word); ++p) word |= static_cast<Word>(Word(planes[p * count + i]) << 8 * p);
-    std::byte* at = to + i * sizeof(Word);
-    core::store_le(at, static_cast<Word>(core::load_le<Word>(at) + number_of(word)));
-  }
-}
-
-template <class Word>
-void add_plain(const std::byte* planes, std::byte* to, std::size_t count) {
-  add_from<Word>(0, planes, to, count);
-}
-
-#if defined(__x86_64__)
-#define CKPT_AVX2 [[gnu::target("avx2"), gnu::always_inline]] inline
-
-CKPT_AVX2 __m256i load_32(const std::byte* from) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-}
-CKPT_AVX2 void store_32(std::byte* to, __m256i value) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value);
-}
-CKPT_AVX2 __m128i load_8(const void* from) {
-  return _mm_loadl_epi64(static_cast<const __m128i*>(from));
-}
-
-/// Of every mask, which value goes into which byte; 0x80 makes a zero.
-consteval std::array<std::uint64_t, 256> make_places() {
-  std::array<std::uint64_t, 256> places = {};
-  for (unsigned mask = 0; mask < 256; ++mask) {
-    std::uint64_t next = 0;
-    for (unsigned i = 0; i < kMask; ++i) places[mask] |= ((mask >> i & 1) != 0 ? next++ : 0x80) << 8 * i;
-  }
-  return places;
-}
-constexpr std::array<std::uint64_t, 256> kZeroPlaces = make_places();
-
-[[gnu::target("popcnt")]] std::size_t ones_avx2(Bytes masks) {
-  std::size_t sum = 0;
-  for (; masks.size() >= 8; masks = masks.subspan(8)) {
-    sum += static_cast<std::size_t>(__builtin_popcountll(core::load_le<std::uint64_t>(masks.data())));
-  }
-  return sum + ones_plain(masks);
-}
-
-[[gnu::target("avx2,popcnt")]] void put_zeros_in_avx2(const std::byte* masks, const std::byte* values, std::byte* out,
-                                                      std::size_t count) {
-  constexpr std::size_t kStep = 8 * kMask;
-  static_assert(kStep <= kPastBytes);
-  for (std::size_t i = 0; i < count; i += kStep) {
-    const auto all = core::load_le<std::uint64_t>(masks + i / kMask);
-    if (all == 0) {
-      store_32(out + i, _mm256_setzero_si256());
-      store_32(out + i + 32, _mm256_setzero_si256());
-      continue;
-    }
-    for (std::size_t k = 0; k < 8; ++k) {
-      const auto mask = static_cast<std::uint8_t>(all >> 8 * k);
-      const __m128i spread = _mm_shuffle_epi8(load_8(values), load_8(&kZeroPlaces[mask]));
-      _mm_storel_epi64(reinterpret_cast<__m128i*>(out + i + k * kMask), spread);
-      values += __builtin_popcount(mask);
-    }
-  }
-}
-
-CKPT_AVX2 void add_16(std::byte* to, __m256i words) {
-  const __m256i signs = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_and_si256(words, _mm256_set1_epi16(1)));
-  store_32(to, _mm256_add_epi16(load_32(to), _mm256_xor_si256(_mm256_srli_epi16(words, 1), signs)));
-}
-
-[[gnu::target("avx2")]] void add_2_avx2(const std::byte* planes, std::byte* to, std::size_t count) {
-  std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) {
-    const __m256i low = load_32(planes + i);
-    const __m256i high = load_32(planes + count + i);
-    const __m256i a = _mm256_unpacklo_epi8(low, high);
-    const __m256i b = _mm256_unpackhi_epi8(low, high);
-    add_16(to + 2 * i, _mm256_permute2x128_si256(a, b, 0x20));
-    add_16(to + 2 * i + 32, _mm256_permute2x128_si256(a, b, 0x31));
-  }
-  add_from<std::uint16_t>(i, planes, to, count);
-}
-
-[[gnu::target("avx2")]] void add_4_avx2(const std::byte* planes, std::byte* to, std::size_t count) {
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    __m256i words = _mm256_cvtepu8_epi32(load_8(planes + i));
-    words = _mm256_or_si256(words, _mm256_slli_epi32(_mm256_cvtepu8_epi32(load_8(planes + count + i)), 8));
-    words = _mm256_or_si256(words, _mm256_slli_epi32(_mm256_cvtepu8_epi32(load_8(planes + 2 * count + i)), 16));
-    words = _mm256_or_si256(words, _mm256_slli_epi32(_mm256_cvtepu8_epi32(load_8(planes + 3 * count + i)), 24));
-    const __m256i signs = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_and_si256(words, _mm256_set1_epi32(1)));
-    words = _mm256_xor_si256(_mm256_srli_epi32(words, 1), signs);
-    store_32(to + 4 * i, _mm256_add_epi32(load_32(to + 4 * i), words));
-  }
-  add_from<std::uint32_t>(i, planes, to, count);
-}
-
-#define CKPT_AVX512 gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2,popcnt")
-
-/// 64 zeros and values at once: one instruction spreads them by their masks.
-[[CKPT_AVX512]] void put_zeros_in_avx512(const std::byte* masks, const std::byte* values, std::byte* out,
-                                         std::size_t count) {
-  constexpr std::size_t kStep = 8 * kMask;
-  static_assert(kStep <= kPastBytes);
-  for (std::size_t i = 0; i < count; i += kStep) {
-    const auto all = core::load_le<std::uint64_t>(masks + i / kMask);
-    _mm512_storeu_si512(out + i, _mm512_maskz_expand_epi8(all, _mm512_loadu_si512(values)));
-    values += __builtin_popcountll(all);
-  }
-}
-
-[[CKPT_AVX512, gnu::always_inline]] inline void add_32(std::byte* to, __m512i words) {
-  const __m512i signs = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(words, _mm512_set1_epi16(1)));
-  const __m512i numbers = _mm512_xor_si512(_mm512_srli_epi16(words, 1), signs);
-  _mm512_storeu_si512(to, _mm512_add_epi16(_mm512_loadu_si512(to), numbers));
-}
-
-[[CKPT_AVX512]] void add_2_avx512(const std::byte* planes, std::byte* to, std::size_t count) {
-  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-  const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-  std::size_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    const __m512i low = _mm512_loadu_si512(planes + i);
-    const __m512i high = _mm512_loadu_si512(planes + count + i);
-    const __m512i a = _mm512_unpacklo_epi8(low, high);
-    const __m512i b = _mm512_unpackhi_epi8(low, high);
-    add_32(to + 2 * i, _mm512_permutex2var_epi64(a, first, b));
-    add_32(to + 2 * i + 64, _mm512_permutex2var_epi64(a, second, b));
-  }
-  add_from<std::uint16_t>(i, planes, to, count);
-}
-#endif
-
-const Kernels& kernels() {
-  static constexpr Kernels kPlain = {&ones_plain, &put_zeros_in_plain, &add_plain<std::uint16_t>,
-                                     &add_plain<std::uint32_t>};
-#if defined(__x86_64__)
-  static constexpr Kernels kAvx2 = {&ones_avx2, &put_zeros_in_avx2, &add_2_avx2, &add_4_avx2};
-  static constexpr Kernels kAvx512 = {&ones_avx2, &put_zeros_in_avx512, &add_2_avx512, &add_4_avx2};
-  static const Kernels& best = *core::cpu::by_isa(&kPlain, &kAvx2, core::cpu::spreads_bytes() ? &kAvx512 : &kAvx2);
-  return best;
-#else
-  return kPlain;
-#endif
-}
-
 std::size_t room_of(std::uint32_t width, std::uint64_t size) {
   const std::size_t block = std::min<std::uint64_t>(kWordBlock, size / width);
-  return width * block + 2 * block + 3 * kPastBytes;
+  return (width + 2) * (block + 2 * kPastBytes);
 }
 
 }  // namespace
@@ -414,6 +228,11 @@ class WordReader {
   Bytes take_planes(std::size_t i, std::size_t count);
   void take_plane(const Plane& plane, MutableBytes out);
   void take_masked(const Plane& plane, MutableBytes out);
+  /// Masks of `count` bytes into `masks`, which has room for eight zeros behind them. Returns how many are not zero.
+  std::size_t take_masks(const Plane& plane, MutableBytes masks, std::size_t count);
+  /// The plane without its zeros, in `room` or where it is packed.
+  SpreadPlane take_spread(const Plane& plane, MutableBytes room, std::size_t count);
+  void require_whole_block() const;
 
   std::uint32_t width_;
   std::vector<Bytes> blocks_;
@@ -463,8 +282,12 @@ Bytes WordReader::take_planes(std::size_t i, std::size_t count) {
   in_ = blocks_[i];
   const MutableBytes planes = room_.bytes().first(width_ * count);
   for (std::uint32_t p = 0; p < width_; ++p) take_plane(planes_[p], planes.subspan(p * count, count));
-  if (!in_.empty()) damaged_words(std::to_string(in_.size()) + " bytes of a block are left over");
+  require_whole_block();
   return planes;
+}
+
+void WordReader::require_whole_block() const {
+  if (!in_.empty()) damaged_words(std::to_string(in_.size()) + " bytes of a block are left over");
 }
 
 void WordReader::unpack(std::size_t i, MutableBytes out) {
@@ -473,10 +296,17 @@ void WordReader::unpack(std::size_t i, MutableBytes out) {
 
 void WordReader::add(std::size_t i, MutableBytes to) {
   const std::size_t count = to.size() / width_;
+  if (width_ == 2 && count % kSpread == 0 && word_kernels().add_2_spread != nullptr) {
+    in_ = blocks_[i];
+    const std::size_t half = room_.bytes().size() / 2;
+    SpreadPlane planes[2];
+    planes[0] = take_spread(planes_[0], room_.bytes().first(half), count);
+    planes[1] = take_spread(planes_[1], room_.bytes().last(half), count);
+    require_whole_block();
+    return word_kernels().add_2_spread(planes, to.data(), count);
+  }
   const Bytes planes = take_planes(i, count);
-  if (width_ == 2) return kernels().add_2(planes.data(), to.data(), count);
-  if (width_ == 4) return kernels().add_4(planes.data(), to.data(), count);
-  of_width(width_, [&]<class Word>(Word) { add_plain<Word>(planes.data(), to.data(), count); });
+  detail::add_planes(width_, planes.data(), to.data(), count);
 }
 
 void WordReader::take_plane(const Plane& plane, MutableBytes out) {
@@ -501,12 +331,33 @@ void WordReader::take_masked(const Plane& plane, MutableBytes out) {
   // Behind the planes: room for what is unpacked past them, the values and the masks, each with room behind it.
   const MutableBytes values = room_.bytes().last(2 * out.size() + 2 * kPastBytes);
   const MutableBytes masks = values.subspan(out.size() + kPastBytes).first(mask_size(out.size()));
+  plane.bytes.take(in_, values.first(take_masks(plane, masks, out.size())));
+  word_kernels().put_zeros_in(masks.data(), values.data(), out.data(), out.size());
+}
+
+std::size_t WordReader::take_masks(const Plane& plane, MutableBytes masks, std::size_t count) {
   plane.masks.take(in_, masks);
   std::fill_n(masks.data() + masks.size(), sizeof(std::uint64_t), std::byte{0});
-  const std::size_t there = kernels().ones(masks);
-  if (there > out.size()) damaged_words("a mask is for more bytes than there are");
-  plane.bytes.take(in_, values.first(there));
-  kernels().put_zeros_in(masks.data(), values.data(), out.data(), out.size());
+  const std::size_t there = word_kernels().ones(masks);
+  if (there > count) damaged_words("a mask is for more bytes than there are");
+  return there;
+}
+
+SpreadPlane WordReader::take_spread(const Plane& plane, MutableBytes room, std::size_t count) {
+  if (plane.form == kZero) return {};
+  if (plane.form == kStored) {
+    if (in_.size() < count) damaged_words("they end within a plane");
+    const Bytes bytes = in_.first(count);
+    in_ = in_.subspan(count);
+    return {nullptr, bytes.data()};
+  }
+  if (plane.form == kCoded) {
+    plane.bytes.take(in_, room.first(count));
+    return {nullptr, room.data()};
+  }
+  const MutableBytes masks = room.subspan(count + kPastBytes).first(mask_size(count));
+  plane.bytes.take(in_, room.first(take_masks(plane, masks, count)));
+  return {masks.data(), room.data()};
 }
 
 }  // namespace

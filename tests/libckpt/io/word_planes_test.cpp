@@ -56,15 +56,22 @@ void expect_back(const ByteVector& words, std::uint32_t width, const std::string
   EXPECT_EQ(sums, expected) << what;
 }
 
-std::string message_of(core::Bytes packed, std::uint32_t width, std::size_t size) {
-  ByteVector out(size);
+std::string message_of(const std::function<void()>& body) {
   try {
-    ckpt::unpack_words(packed, width, out);
+    body();
   } catch (const core::Error& error) {
     EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
     return error.message();
   }
   return "";
+}
+
+/// What is wrong with them, unpacked or added.
+std::string message_of(core::Bytes packed, std::uint32_t width, std::size_t size) {
+  ByteVector out(size);
+  const std::string message = message_of([&] { ckpt::unpack_words(packed, width, out); });
+  EXPECT_EQ(message_of([&] { ckpt::add_packed_words(packed, {width, size, 0}, out); }), message);
+  return message;
 }
 
 void renew_checksum(ByteVector& packed) {
