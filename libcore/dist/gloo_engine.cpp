@@ -18,14 +18,17 @@
 #include <gloo/transport/tcp/device.h>
 #endif
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "libcore/base/error.h"
 #include "libcore/dist/detail/blocked_signal.h"
+#include "libcore/dist/near_sum.h"
 
 namespace core::distributed {
 
@@ -83,7 +86,8 @@ constexpr std::uint64_t kMessage = 0x41;
 
 class GlooEngine final : public Engine {
  public:
-  explicit GlooEngine(const EngineOptions& options) : rank_(options.rank), size_(options.size) {
+  explicit GlooEngine(const EngineOptions& options)
+      : rank_(options.rank), size_(options.size), near_(options.rank, options.size) {
     std::shared_ptr<gloo::transport::Device> device = device_at(options);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
     context->setTimeout(options.timeout);
@@ -104,6 +108,10 @@ class GlooEngine final : public Engine {
   void note_failure() override { give_up_mpi(); }  // by which they may have met
 
   void all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) override {
+    if (size_ > 1 && all_are_near(call)) {
+      const auto element = static_cast<std::int64_t>(bit_width(dtype) / 8);
+      return sum_nearby(near_, {data, count * element, element, reduce_function(dtype, op)}, call);
+    }
     gloo::AllreduceOptions options(context_);
     set_typed(
         dtype, [&](auto* typed) { options.setOutput(typed, static_cast<std::size_t>(count)); }, data);
@@ -175,7 +183,10 @@ class GlooEngine final : public Engine {
   }
 
  private:
-  static constexpr std::uint32_t kConnected = 0xffffffff;  ///< no tag of a call
+  // No tags of calls.
+  static constexpr std::uint32_t kConnected = 0xffffffff;
+  static constexpr std::uint32_t kCards = 0xfffffffe;
+  static constexpr std::uint32_t kMet = 0xfffffffd;
 
   static void connect(gloo::rendezvous::Context& context, GlooStore& store,
                       std::shared_ptr<gloo::transport::Device>& device) {
@@ -203,10 +214,31 @@ class GlooEngine final : public Engine {
     }
   }
 
+  bool all_are_near(const Call& call);
+
   int rank_;
   int size_;
   std::shared_ptr<gloo::Context> context_;
+  NearRanks near_;
+  std::mutex meeting_;
+  std::optional<bool> are_near_;  ///< once a sum has asked
 };
+
+/// All ranks find the same.
+bool GlooEngine::all_are_near(const Call& call) {
+  const std::lock_guard lock(meeting_);
+  if (are_near_) return *are_near_;
+  // Calls of their own: on another rank it may be another sum that asks first.
+  const NearRanks::Card own = near_.card();
+  std::vector<NearRanks::Card> cards(static_cast<std::size_t>(size_));
+  all_gather(&own, cards.data(), sizeof own, {kCards, call.timeout});
+  const char has_met = near_.meet(cards) ? 1 : 0;
+  std::vector<char> all(static_cast<std::size_t>(size_));
+  all_gather(&has_met, all.data(), 1, {kMet, call.timeout});
+  near_.end_meeting();
+  are_near_ = std::count(all.begin(), all.end(), 1) == size_;
+  return *are_near_;
+}
 
 void GlooEngine::all_to_all(const void* in, std::span<const std::int64_t> in_bytes, void* out,
                             std::span<const std::int64_t> out_bytes, const Call& call) {

@@ -11,6 +11,7 @@
 #include "libcore/dist/engine.h"
 #include "libcore/dist/mpi_exchange.h"
 #include "libcore/dist/mpi_library.h"
+#include "libcore/dist/ring.h"
 
 namespace core::distributed {
 namespace {
@@ -29,26 +30,6 @@ const char* at(const void* data, std::int64_t offset) {
   return static_cast<const char*>(data) + offset;
 }
 
-/// A vector as Gloo cuts it for its ring: a chunk a rank, which consists of segments of at most 1 MiB.
-class Ring {
- public:
-  Ring(std::int64_t bytes, std::int64_t element, int size) : bytes_(bytes) {
-    constexpr std::int64_t kLongest = std::int64_t{1} << 20;
-    const std::int64_t longest = element * std::max<std::int64_t>(1, kLongest / element);
-    const std::int64_t wanted = std::max<std::int64_t>(up(bytes, longest) / longest, std::int64_t{2} * size);
-    const std::int64_t segments = up(wanted, size);
-    const std::int64_t segment = up(up(bytes, segments) / segments, element);
-    chunk_ = segments / size * segment;
-  }
-  std::int64_t begin(int chunk) const { return std::min(chunk * chunk_, bytes_); }
-  std::int64_t length(int chunk) const { return std::min(begin(chunk) + chunk_, bytes_) - begin(chunk); }
-
- private:
-  static std::int64_t up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
-  std::int64_t bytes_;
-  std::int64_t chunk_ = 0;
-};
-
 /// Memory for messages. It stays when the call fails: MPI may still write there.
 class Room {
  public:
@@ -66,7 +47,7 @@ class Room {
 };
 
 /// What is to be summed.
-struct Addends {
+struct RingAddends {
   void* data;
   std::int64_t bytes;
   std::int64_t element;
@@ -120,12 +101,12 @@ class MpiEngine final : public Engine {
   void open(const EngineOptions& options);
   int wrapped(int rank) const { return ((rank % size_) + size_) % size_; }
   int tag_of(const Call& call) const { return static_cast<int>(kCollective | (call.tag & (kCollective - 1))); }
-  Addends addends(void* data, std::int64_t count, DType dtype, ReduceOp op) const {
+  RingAddends addends(void* data, std::int64_t count, DType dtype, ReduceOp op) const {
     const auto element = static_cast<std::int64_t>(bit_width(dtype) / 8);
     return {data, count * element, element, reduce_function(dtype, op), Ring(count * element, element, size_)};
   }
-  void sum_chunks(const Addends& all, const Call& call);
-  void sum_small(const Addends& all, const Room& room);
+  void sum_chunks(const RingAddends& all, const Call& call);
+  void sum_small(const RingAddends& all, const Room& room);
 
   const MpiPlugin& mpi_;
   int rank_;
@@ -149,7 +130,7 @@ void MpiEngine::open(const EngineOptions& options) {
 }
 
 /// Afterwards rank r has the sum of chunk r. Chunks go to the left, and each rank adds its own values to what came.
-void MpiEngine::sum_chunks(const Addends& all, const Call& call) {
+void MpiEngine::sum_chunks(const RingAddends& all, const Call& call) {
   const Room room(all.ring.length(0));
   MpiExchange exchange(mpi_, group_, tag_of(call), call);
   for (int step = 0; step + 1 < size_; ++step) {
@@ -175,7 +156,7 @@ void MpiEngine::sum_chunks(const Addends& all, const Call& call) {
 }
 
 /// The same sums from the addends of all ranks, which lie one after the other in the room.
-void MpiEngine::sum_small(const Addends& all, const Room& room) {
+void MpiEngine::sum_small(const RingAddends& all, const Room& room) {
   for (int chunk = 0; chunk < size_; ++chunk) {
     const std::int64_t begin = all.ring.begin(chunk);
     const std::int64_t length = all.ring.length(chunk);
@@ -187,7 +168,7 @@ void MpiEngine::sum_small(const Addends& all, const Room& room) {
 }
 
 void MpiEngine::all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) {
-  const Addends all = addends(data, count, dtype, op);
+  const RingAddends all = addends(data, count, dtype, op);
   if (size_ == 1) return;
   if (all.bytes <= kSmall) {
     const Room room(all.bytes * size_);
@@ -206,7 +187,7 @@ void MpiEngine::all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp
 }
 
 void MpiEngine::reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, int root, const Call& call) {
-  const Addends all = addends(data, count, dtype, op);
+  const RingAddends all = addends(data, count, dtype, op);
   if (size_ == 1) return;
   if (all.bytes <= kSmall) {
     const Room room(all.bytes * size_);

@@ -228,6 +228,7 @@ int run_rank(const std::string& role) {
     }
     const bool is_brief = role == "hang" || role == "cut";
     const bool meets_by_mpi = role == "meets";
+    if (role == "sums_far" && std::getenv("RANK") == std::string("1")) ::setenv("CORE_DIST_NEAR", "0", 1);
     dist::init_process_group({.backend = meets_by_mpi ? "gloo" : test::default_backend(),
                               .init_method = meets_by_mpi ? "mpi://" : "env://",
                               .timeout = milliseconds(is_brief ? 1500 : 10'000)});
@@ -246,7 +247,7 @@ int run_rank(const std::string& role) {
       if (role == "power_wrapped") test::wrap_power_sgd();
       if (role == "power_buckets") test::power_sgd_in_buckets();
       if (role == "static_join") test::join_static_graph();
-      if (role == "sums") say_sums();
+      if (role == "sums" || role == "sums_far") say_sums();
       if (role == "messages") exchange_messages();
       if (role == "words") say_words();
       if (role == "groups") make_groups();
@@ -299,6 +300,8 @@ class Groups : public testing::TestWithParam<const char*> {
     return test::run_ranks(options);
   }
   void expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1);
+  void expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1,
+                    const std::map<std::string, std::string>& environment);
 };
 INSTANTIATE_TEST_SUITE_P(Over, Groups, testing::Values("gloo", "mpi", "nccl"),
                          [](const auto& each) { return std::string(each.param); });
@@ -332,9 +335,16 @@ TEST_P(Groups, MeetInAFileToo) {
   EXPECT_TRUE(test::list_folder(folder.path()).empty());
 }
 
-/// Every other rank names rank 1 in one sentence, within a second.
+/// Every other rank names rank 1 in one sentence, within a second; Gloo's by the sockets between them, too.
 void Groups::expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1) {
-  const std::vector<test::Ending> endings = run({.role = role, .size = 3, .limit = seconds(40)});
+  expect_named(role, pattern, status_of_rank_1, {});
+  if (GetParam() == std::string("gloo")) expect_named(role, pattern, status_of_rank_1, {{"CORE_DIST_NEAR", "0"}});
+}
+
+void Groups::expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1,
+                          const std::map<std::string, std::string>& environment) {
+  const std::vector<test::Ending> endings =
+      run({.role = role, .size = 3, .environment = environment, .limit = seconds(40)});
   const double ended = told(endings[1]).time;
   if (!is_mpi()) {  // mpirun has one status for all
     EXPECT_EQ(endings[1].status, status_of_rank_1);
@@ -427,6 +437,22 @@ TEST_P(Groups, CompressSeveralBucketsWithPowerSGD) {
 TEST_P(Groups, JoinWithAStaticGraphAndARankWithoutABatch) {
   for (const test::Ending& ending : run({.role = "static_join", .size = 3})) {
     EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
+}
+
+TEST(Gloo, HasTheSameBitsThroughMemoryAndThroughSockets) {
+  std::string missing;
+  if (!test::has_backend("gloo", &missing)) GTEST_SKIP() << missing;
+  for (const int size : {2, 3, 4}) {
+    const std::vector<test::Ending> near = test::run_ranks({.role = "sums", .size = size, .backend = "gloo"});
+    const std::vector<test::Ending> by_sockets =
+        test::run_ranks({.role = "sums", .size = size, .environment = {{"CORE_DIST_NEAR", "0"}}, .backend = "gloo"});
+    const std::vector<test::Ending> by_choice = test::run_ranks({.role = "sums_far", .size = size, .backend = "gloo"});
+    for (std::size_t rank = 0; rank < near.size(); ++rank) {
+      EXPECT_EQ(near[rank].report, by_sockets[rank].report) << near[rank].errors;
+      EXPECT_EQ(near[rank].report, by_choice[rank].report) << by_choice[rank].errors;
+      EXPECT_THAT(near[rank].report, testing::EndsWith("done\n"));
+    }
   }
 }
 
