@@ -1,12 +1,14 @@
 // ddp_steps WIDTHS BATCH STEPS: steps of DistributedDataParallel on Gloo, started by a launcher as the ranks. WIDTHS is
 // the perceptron, as 32,64,64,10. Prints one JSON line, seconds of the median step: with the gradients summed over the
-// ranks, under no_sync(), and summing as many bytes as the gradients have by themselves, in buckets one after the
-// other; then 64 MiB at once. ddp_table.py sets it beside PyTorch.
+// ranks (and the processor time of all threads of a rank in a step), under no_sync(), and summing as many bytes as the
+// gradients have by themselves, in buckets one after the other; then 64 MiB at once. ddp_table.py sets it beside
+// PyTorch.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <sstream>
 #include <string>
@@ -20,6 +22,7 @@ namespace {
 namespace dist = core::distributed;
 using Clock = std::chrono::steady_clock;
 
+constexpr int kWarm = 5;                                                               // steps that are not measured
 constexpr std::int64_t kFirstBucket = 1 << 18, kBucket = 25 << 18, kLarge = 64 << 18;  // floats of 1, 25 and 64 MiB
 
 std::vector<std::int64_t> numbers(const std::string& list) {
@@ -29,8 +32,12 @@ std::vector<std::int64_t> numbers(const std::string& list) {
   return out;
 }
 
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 double median_seconds(int steps, const std::function<void()>& step) {
-  for (int i = 0; i < 5; ++i) step();  // buckets are rebuilt behind the first
+  for (int i = 0; i < kWarm; ++i) step();  // buckets are rebuilt behind the first
   std::vector<double> taken;
   for (int i = 0; i < steps; ++i) {
     dist::barrier();
@@ -59,7 +66,9 @@ int run(const std::vector<std::int64_t>& widths, std::int64_t batch, int steps) 
     core::cross_entropy(model(x), y).backward();
     optimizer.step();
   };
+  const double before = processor_seconds();
   const double summed = median_seconds(steps, step);
+  const double processor = (processor_seconds() - before) / (kWarm + steps);
   double alone = 0;
   {
     const auto scope = model.no_sync();
@@ -78,8 +87,9 @@ int run(const std::vector<std::int64_t>& widths, std::int64_t batch, int steps) 
   const double large_sum = median_seconds(std::min(steps, 20), [&] { dist::all_reduce(large); });
   if (dist::get_rank() == 0) {
     std::printf(
-        "{\"parameters\": %lld, \"ddp_s\": %.7f, \"no_sync_s\": %.7f, \"all_reduce_s\": %.7f, \"large_s\": %.7f}\n",
-        static_cast<long long>(floats), summed, alone, sums, large_sum);
+        "{\"parameters\": %lld, \"ddp_s\": %.7f, \"cpu_s\": %.7f, \"no_sync_s\": %.7f, \"all_reduce_s\": %.7f, "
+        "\"large_s\": %.7f}\n",
+        static_cast<long long>(floats), summed, processor, alone, sums, large_sum);
   }
   dist::destroy_process_group();
   return 0;

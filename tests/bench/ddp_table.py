@@ -17,6 +17,7 @@ import time
 
 RANKS = 2
 CASES = [("32,64,64,10", 8, 300), ("784,1024,1024,10", 64, 40), ("1024,2048,2048,2048,10", 32, 15)]
+WARM = 5  # steps that are not measured
 BUCKETS, LARGE = (1 << 18, 25 << 18), 64 << 18  # floats
 
 
@@ -42,7 +43,7 @@ def torch_rank(widths, batch, steps):
         optimizer.step()
 
     def median_seconds(call):
-        for _ in range(5):
+        for _ in range(WARM):
             call()
         taken = []
         for _ in range(steps):
@@ -52,7 +53,9 @@ def torch_rank(widths, batch, steps):
             taken.append(time.monotonic() - start)
         return statistics.median(taken)
 
+    before = time.process_time()
     found = {"ddp_s": median_seconds(step)}
+    found["cpu_s"] = (time.process_time() - before) / (WARM + steps)
     with model.no_sync():
         found["no_sync_s"] = median_seconds(step)
     left = sum(p.numel() for p in net.parameters())
@@ -89,8 +92,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.build) / "bin/ddp_steps"
-    print("| perceptron, batch | step here | PyTorch | ratio | without sums | PyTorch | sums alone | PyTorch | hidden | PyTorch |")
-    print("|---|" + "--:|" * 9)
+    print("| perceptron, batch | step here | PyTorch | ratio | its processor time | PyTorch | without sums | PyTorch | sums alone | PyTorch | hidden | PyTorch |")
+    print("|---|" + "--:|" * 11)
     large = ([], [])
     for widths, batch, steps in CASES:
         here, peer = [], []
@@ -108,7 +111,7 @@ def main():
             """Of the time that the sums take by themselves, what a step does not show."""
             return 1 - (median(runs, "ddp_s") - median(runs, "no_sync_s")) / median(runs, "all_reduce_s")
 
-        cells = [f"{1e3 * median(runs, name):.3g} ms" for name in ("ddp_s", "no_sync_s", "all_reduce_s") for runs in (here, peer)]
+        cells = [f"{1e3 * median(runs, name):.3g} ms" for name in ("ddp_s", "cpu_s", "no_sync_s", "all_reduce_s") for runs in (here, peer)]
         cells.insert(2, f"{median(here, 'ddp_s') / median(peer, 'ddp_s'):.2f}")
         print(f"| {widths.replace(',', '-')}, {batch} | " + " | ".join(cells) + f" | {hidden(here):.0%} | {hidden(peer):.0%} |", flush=True)
     a, b = (1e3 * statistics.median(run["large_s"] for run in runs) for runs in large)
