@@ -78,12 +78,12 @@ fi
 if [ $tsan = yes ]; then
   folder=$root/build-tsan
   options+=(-DCMAKE_UNITY_BUILD=ON -DCKPT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 $lines")
-  targets=(test_parallel test_backend test_data test_autograd test_dist_store test_dist_group test_dist_nccl golden_comm_hooks)
+  targets=(test_parallel test_backend test_data test_autograd test_dist_store test_dist_near test_dist_group test_dist_nccl golden_comm_hooks)
   # The sanitizer cannot see how OpenMP's threads wait for each other, as the library is not built with it: a kernel that
   # is split over a team would be reported although it is right. So every kernel stays on the thread that starts it
   # (which is how replicas run on a machine with as many devices as cores), and the tests of such teams are left out.
   export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$root/tests/support/thread_sanitizer.txt"
-  [ -n "$only" ] || filter=${filter:-'^(parallel|backend|data|dist_store|dist_group|dist_nccl|autograd\.SeveralDevices)\.|^golden_comm_hooks(_nccl)?$'}
+  [ -n "$only" ] || filter=${filter:-'^(parallel|backend|data|dist_store|dist_near|dist_group|dist_nccl|autograd\.SeveralDevices)\.|^golden_comm_hooks(_nccl)?$'}
   # Nor can it see how the threads of Open MPI wait for each other; and each of many ranks takes its memory.
   select+=(-E '^backend\.(ParallelFor\.|.*OnSeveralThreads)|^dist_group\.(Mpi\.|.*/mpi|.*ManyRanks)')
 fi

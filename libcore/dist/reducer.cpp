@@ -17,6 +17,9 @@
 namespace core::distributed {
 namespace {
 
+/// Of a bucket and of a gradient in it: copying less costs less than a tensor.
+constexpr std::int64_t kLendsFrom = std::int64_t{256} << 10;
+
 bool is_debugging() {
   const char* level = std::getenv("TORCH_DISTRIBUTED_DEBUG");
   return level != nullptr && (std::string(level) == "INFO" || std::string(level) == "DETAIL");
@@ -100,8 +103,6 @@ void Reducer::make_buckets(const std::vector<Indices>& buckets) {
   buckets_.clear();
   places_.assign(params_.size(), {});
   for (const Indices& indices : buckets) {
-    std::int64_t elements = 0;
-    for (const std::int64_t index : indices) elements += params_[static_cast<std::size_t>(index)].second.numel();
     const Tensor& first = params_[static_cast<std::size_t>(indices.at(0))].second;
     Bucket bucket;
     bucket.params = indices;
@@ -111,19 +112,36 @@ void Reducer::make_buckets(const std::vector<Indices>& buckets) {
       buckets_.push_back(std::move(bucket));
       continue;
     }
-    bucket.contents = zeros({elements}, {.dtype = first.dtype(), .device = first.device()});
-    std::int64_t at = 0;
-    for (const std::int64_t index : indices) {
-      const Tensor& param = params_[static_cast<std::size_t>(index)].second;
-      places_[static_cast<std::size_t>(index)] = {buckets_.size(), bucket.views.size()};
-      bucket.views.push_back(view_for(param, bucket.contents, at));
-      if (const Tensor grad = param.grad(); options_.views && grad.defined()) {
-        bucket.views.back().copy_(grad.detach());
-        param.set_grad(bucket.views.back());
+    bucket.is_lending = !options_.views && first.device().is_cpu() && bytes_of(bucket) >= kLendsFrom;
+    for (std::size_t at = 0; at < indices.size(); ++at) {
+      places_[static_cast<std::size_t>(indices[at])] = {buckets_.size(), at};
+    }
+    open_bucket(bucket);
+    for (std::size_t i = 0; options_.views && i < indices.size(); ++i) {
+      const Tensor& param = params_[static_cast<std::size_t>(indices[i])].second;
+      if (const Tensor grad = param.grad(); grad.defined()) {
+        bucket.views[i].copy_(grad.detach());
+        param.set_grad(bucket.views[i]);
       }
-      at += param.numel();
     }
     buckets_.push_back(std::move(bucket));
+  }
+}
+
+/// Gives it memory where it has none.
+void Reducer::open_bucket(Bucket& bucket) {
+  if (bucket.contents.defined() || bucket.is_sparse) return;
+  if (!bucket.lent.expired()) may_lend_ = false;  // gradients stay from step to step: they must not keep all of it
+  const Tensor& first = params_[static_cast<std::size_t>(bucket.params.at(0))].second;
+  std::int64_t elements = 0;
+  for (const std::int64_t index : bucket.params) elements += params_[static_cast<std::size_t>(index)].second.numel();
+  bucket.contents = empty({elements}, {.dtype = first.dtype(), .device = first.device()});
+  bucket.views.clear();
+  std::int64_t at = 0;
+  for (const std::int64_t index : bucket.params) {
+    const Tensor& param = params_[static_cast<std::size_t>(index)].second;
+    bucket.views.push_back(view_for(param, bucket.contents, at));
+    at += param.numel();
   }
 }
 
@@ -352,6 +370,7 @@ void Reducer::fill_bucket(std::size_t index) {
   const Tensor& param = params_[index].second;
   const Tensor grad = param.grad();
   if (buckets_[place.bucket].is_sparse) return fill_sparse_bucket(buckets_[place.bucket], grad);
+  open_bucket(buckets_[place.bucket]);
   const Tensor& view = buckets_[place.bucket].views[place.at];
   if (!grad.defined()) {
     view.zero_();
@@ -444,8 +463,31 @@ bool Reducer::is_unused_everywhere(std::size_t index) {
   return used_.data<std::int32_t>()[index] == 0;
 }
 
+/// The large gradients become parts of the bucket's memory, and the bucket gets other memory for the next step: that
+/// saves copying them. Where it could be seen, or a hook may have kept the bucket, they are copied.
+void Reducer::lend_bucket(Bucket& bucket) {
+  const auto contents = std::make_shared<const Tensor>(std::move(bucket.contents));
+  for (std::size_t i = 0; i < bucket.params.size(); ++i) {
+    const auto index = static_cast<std::size_t>(bucket.params[i]);
+    if (is_unused_everywhere(index)) continue;
+    const Tensor& param = params_[index].second;
+    const Tensor& view = bucket.views[i];
+    const Tensor grad = param.grad();
+    if (!grad.defined()) {
+      param.set_grad(view.clone());
+    } else if (view.nbytes() >= kLendsFrom && grad.strides() == view.strides() && detail::is_replaceable(grad)) {
+      param.set_grad(detail::lent_part(contents, view));
+    } else {
+      grad.detach().copy_(view);
+    }
+  }
+  bucket.views.clear();
+  bucket.lent = contents;
+}
+
 void Reducer::finish_bucket(Bucket& bucket) {
   if (bucket.is_sparse) return;  // the contents are the gradient
+  if (bucket.is_lending && may_lend_ && hook_ == nullptr) return lend_bucket(bucket);
   for (std::size_t i = 0; i < bucket.params.size(); ++i) {
     const auto index = static_cast<std::size_t>(bucket.params[i]);
     if (is_unused_everywhere(index)) continue;
@@ -478,6 +520,7 @@ void Reducer::join_backward() {
     if (bucket.is_sparse) {
       bucket.contents = no_places(params_[static_cast<std::size_t>(bucket.params[0])].second);
     } else {
+      open_bucket(bucket);
       bucket.contents.zero_();
     }
     start_bucket(i);

@@ -6,6 +6,7 @@
 // Use: Reducer reducer(trained, {{0, 1}}, {.group = group}); reducer.prepare_forward();
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -68,9 +69,11 @@ class Reducer {
  private:
   struct Bucket {
     Indices params;
-    bool is_sparse = false;  // of one parameter, whose gradient is the contents
-    Tensor contents;
+    bool is_sparse = false;     // of one parameter, whose gradient is the contents
+    Tensor contents;            // none between two steps when it was lent
     std::vector<Tensor> views;  // of each parameter
+    bool is_lending = false;
+    std::weak_ptr<const Tensor> lent;  // the contents of the step before
     std::size_t pending = 0;
     Work work;
     std::optional<CommFuture> given;  // by the hook
@@ -81,6 +84,7 @@ class Reducer {
   };
 
   void make_buckets(const std::vector<Indices>& buckets);
+  void open_bucket(Bucket& bucket);
   std::int64_t bytes_of(const Bucket& bucket) const;
   bool is_sparse(std::size_t index) const { return index < options_.sparse.size() && options_.sparse[index]; }
   Tensor view_for(const Tensor& param, const Tensor& contents, std::int64_t at) const;
@@ -102,6 +106,7 @@ class Reducer {
   void take_used_map();
   void finish();
   void finish_bucket(Bucket& bucket);
+  void lend_bucket(Bucket& bucket);
   bool is_unused_everywhere(std::size_t index);
   double divisor();
   void push_rebuilt(std::size_t index);
@@ -140,6 +145,7 @@ class Reducer {
   Indices hook_counts_left_;  // in this one
   Indices rebuilt_;
   bool has_rebuilt_ = false;
+  bool may_lend_ = true;
   std::int64_t iterations_ = 0;
   std::int64_t forwards_ = 0;
   std::int64_t reduced_ = 0;
@@ -149,6 +155,10 @@ class Reducer {
 namespace detail {
 /// to = from * factor, both of one dtype.
 void scaled_copy(const Tensor& to, const Tensor& from, double factor);
+/// A tensor of its own in the place of a view of `contents`, whose memory it keeps.
+Tensor lent_part(const std::shared_ptr<const Tensor>& contents, const Tensor& view);
+/// Whether nobody could tell if `grad`, which the caller and the parameter hold, became another tensor.
+bool is_replaceable(const Tensor& grad);
 }  // namespace detail
 
 }  // namespace core::distributed

@@ -19,6 +19,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/dist/hook_roles.h"
+#include "tests/libcore/dist/kept_gradients.h"
 #include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/dist/ranks.h"
 #include "tests/support/sha256.h"
@@ -242,6 +243,7 @@ int run_rank(const std::string& role) {
       if (role == "hang") sum_until([] { std::this_thread::sleep_for(seconds(6)), std::exit(0); });
       if (role == "throws") sum_until([] { throw core::Error(core::ErrorCode::value, "bad batch"); });
       if (role == "drift") let_one_rank_drift();
+      if (role == "kept") test::keep_gradients();
       if (role == "sparse") test::train_sparse_as_dense();
       if (role == "power_join") test::join_with_power_sgd();
       if (role == "power_wrapped") test::wrap_power_sgd();
@@ -406,6 +408,13 @@ TEST_P(Groups, FindARankWhoseParametersDiffer) {
     EXPECT_THAT(told(ending).text, HasSubstr("rank 1 has other values than rank 0 in bias at step 100"));
   }
   for (const test::Ending& ending : run({.role = "drift", .size = 2})) EXPECT_EQ(told(ending).text, "done");
+}
+
+TEST_P(Groups, GiveGradientsThatMayBeKept) {
+  if (is_nccl()) GTEST_SKIP() << "gradients on GPUs are copied";
+  for (const test::Ending& ending : run({.role = "kept", .size = 2})) {
+    EXPECT_EQ(told(ending).text, "done") << ending.errors;
+  }
 }
 
 TEST_P(Groups, TrainSparseTablesAsDenseOnes) {
