@@ -29,9 +29,9 @@ constexpr std::size_t kMaxPerClass = 256;                      // blocks a threa
 constexpr std::size_t kMaxLargeCached = std::size_t{1} << 30;  // bytes that all threads keep together
 
 // Large blocks ask for huge pages: without those the first touch of fresh memory costs several times what the values in
-// it do.
+// it do, and passes over weights and gradients miss the processor's tables at every page.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kHugeFrom = std::size_t{32} << 20;
+constexpr std::size_t kHugeFrom = std::size_t{4} << 20;
 
 void* system_allocate(std::size_t bytes) {
   const bool is_huge = bytes >= kHugeFrom;

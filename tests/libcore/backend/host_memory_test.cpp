@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,6 +45,34 @@ TEST(HostMemory, BlocksMayBeFreedByAnotherThread) {
   std::thread([&] { large = core::host_allocate(1 << 20); }).join();
   core::host_free(large, 1 << 20);
   core::host_trim();
+}
+
+/// The flags of the mapping at this address, "rd wr mr mw me ac sd hg".
+std::string flags_at(const void* address) {
+  std::ifstream file("/proc/self/smaps");
+  bool is_it = false;
+  for (std::string line; std::getline(file, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    if (std::istringstream text(line); text >> std::hex >> begin >> dash >> end && dash == '-') {
+      is_it = begin <= reinterpret_cast<std::uintptr_t>(address) && reinterpret_cast<std::uintptr_t>(address) < end;
+    }
+    if (is_it && line.starts_with("VmFlags:")) return line + " ";
+  }
+  return {};
+}
+
+TEST(HostMemory, LargeBlocksAskForHugePages) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  for (const std::size_t bytes : {2 * kHugePage, std::size_t{25} << 20}) {
+    void* block = core::host_allocate(bytes);
+    if (const std::string flags = flags_at(block); !flags.empty()) {  // systems without that have no such pages either
+      EXPECT_NE(flags.find(" hg "), std::string::npos) << bytes << ": " << flags;
+    }
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % kHugePage, 0U) << bytes;
+    core::host_free(block, bytes);
+  }
 }
 
 }  // namespace
