@@ -145,7 +145,7 @@ class Patience {
 }  // namespace
 
 NearRanks::NearRanks(int rank, int size) : rank_(rank), size_(size), boards_(static_cast<std::size_t>(size)) {
-  if (!is_wanted()) return;
+  if (size_ == 1 || !is_wanted()) return;
   const int file = make_file(board_bytes());
   if (file < 0) return;
   auto* board = static_cast<Board*>(map_file(file, board_bytes()));
