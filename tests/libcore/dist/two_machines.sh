@@ -26,9 +26,9 @@ for machine in "$a" "$b"; do
   ip -n "$machine" link set lo up
 done
 
-# start RANK MACHINE ROLE: one of two ranks; its end is in $scratch/ROLE.RANK.
+# start RANK MACHINE ROLE: one of two ranks; its end is in $scratch/ROLE.RANK. Real machines cannot read each other's memory.
 start() {
-  CKPT_RANK_REPORT=$scratch/$3.$1.report RANK=$1 WORLD_SIZE=2 MASTER_ADDR=10.231.7.1 MASTER_PORT=29500 OMP_NUM_THREADS=1 \
+  CKPT_RANK_REPORT=$scratch/$3.$1.report RANK=$1 WORLD_SIZE=2 MASTER_ADDR=10.231.7.1 MASTER_PORT=29500 OMP_NUM_THREADS=1 CORE_DIST_NEAR=0 \
     timeout 30 ip netns exec "$2" "$program" --rank "$3" >/dev/null 2>"$scratch/$3.$1.errors" &
 }
 
