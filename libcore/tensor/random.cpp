@@ -1,11 +1,14 @@
 #include "libcore/tensor/random.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numbers>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
@@ -15,9 +18,11 @@
 #include "libcore/ops/compare.h"
 #include "libcore/ops/complex.h"
 #include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/device_assert.h"
+#include "libcore/tensor/number_limits.h"
 #include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/random_on_device.h"
 #include "libcore/tensor/tensor.h"
@@ -99,7 +104,7 @@ const char* c_type_name(DType dtype) {
     case DType::i8:
       return "signed char";
     case DType::i16:
-      return "short";
+      return "short int";
     case DType::i32:
       return "int";
     case DType::u16:
@@ -129,17 +134,58 @@ Limits integer_limits(DType dtype) {
   return {-(std::int64_t{1} << (bits - 1)), (std::int64_t{1} << (bits - 1)) - 1};
 }
 
-void check_range(DType dtype, std::int64_t from, std::int64_t to) {
+/// The distance of whole numbers of a floating type, as far from 0 as `at`.
+std::int64_t step_at(std::int64_t at, int digits) {
+  const int bits = std::bit_width(static_cast<std::uint64_t>(std::abs(at)));
+  return std::int64_t{1} << std::max(0, bits - digits);
+}
+
+/// `x` as a number of a floating type of `digits` binary digits.
+double rounded_to(std::int64_t x, int digits) {
+  if (digits == std::numeric_limits<double>::digits) return static_cast<double>(x);
+  const auto narrow = static_cast<float>(x);
+  if (x == 0 || digits == std::numeric_limits<float>::digits) return narrow;
+  const double step = std::ldexp(1.0, std::max(0, std::ilogb(narrow) + 1 - digits));
+  return std::nearbyint(narrow / step) * step;
+}
+
+/// Bounds that a floating type has no numbers for move inward, by PyTorch's rule: which numbers are drawn depends on
+/// it.
+std::pair<std::int64_t, std::int64_t> bounds_in(DType dtype, std::int64_t from, std::int64_t to) {
+  const int digits = dtype == DType::f64 ? 53 : dtype == DType::f32 ? 24 : dtype == DType::f16 ? 11 : 8;
+  const double above = rounded_to(from + 1, digits), below = rounded_to(to - 1, digits);
+  if (above < 0x1p63 && static_cast<std::int64_t>(above) < from) {
+    from = static_cast<std::int64_t>(above) + step_at(from + 1, digits);
+  }
+  if (below < 0x1p63 && static_cast<std::int64_t>(below) >= to) {
+    to = static_cast<std::int64_t>(below) - step_at(to - 1, digits);
+  }
+  return {from, to};
+}
+
+/// The bounds that numbers are drawn between.
+std::pair<std::int64_t, std::int64_t> checked_range(DType dtype, std::int64_t from, std::int64_t to) {
   check(from < to, "random_ expects 'from' to be less than 'to', but got from=" + std::to_string(from) +
                        " >= to=" + std::to_string(to));
-  if (is_floating(dtype)) return;
+  if (is_floating(dtype)) {
+    std::tie(from, to) = bounds_in(dtype, from, to);
+    check(from < to, "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from=" +
+                         std::to_string(from) + " >= to=" + std::to_string(to));
+    constexpr std::int64_t kLargestHalf = 65504;
+    if (dtype != DType::f16) return {from, to};
+    check(from >= -kLargestHalf && from <= kLargestHalf, "from is out of bounds for c10::Half");
+    check(to - 1 >= -kLargestHalf && to - 1 <= kLargestHalf, "to - 1 is out of bounds for c10::Half");
+    return {from, to};
+  }
   Limits limits = integer_limits(dtype);
   std::string type = c_type_name(dtype);
   check(from >= limits.lowest && from <= limits.highest, "from is out of bounds for " + type);
   check(to - 1 >= limits.lowest && to - 1 <= limits.highest, "to - 1 is out of bounds for " + type);
+  return {from, to};
 }
 
-RandomFill integers_fill(std::int64_t from, std::int64_t to) {
+RandomFill integers_fill(DType dtype, std::int64_t first, std::int64_t end) {
+  const auto [from, to] = checked_range(dtype, first, end);
   return {.op = RandomOp::integers,
           .from = from,
           .size = static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
@@ -273,8 +319,7 @@ Tensor randn(const Shape& sizes, const RandomOptions& options) {
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& sizes, const RandomOptions& options) {
   DType dtype = options.dtype.value_or(DType::i64);
-  check_range(dtype, low, high);
-  return filled(sizes, dtype, options, integers_fill(low, high));
+  return filled(sizes, dtype, options, integers_fill(dtype, low, high));
 }
 
 Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& options) {
@@ -283,6 +328,10 @@ Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& optio
 
 Tensor randperm(std::int64_t n, const RandomOptions& options) {
   DType dtype = options.dtype.value_or(DType::i64);
+  if (dtype == DType::boolean) {
+    throw Error(ErrorCode::not_implemented, "\"randperm\" not implemented for 'Bool'");
+  }
+  check(dtype != DType::f16 || n <= 2049, "n cannot be greater than 2049 for Half type.");
   bool fits = is_floating(dtype) || n - 1 <= integer_limits(dtype).highest;
   check(fits, "value cannot be converted to type " + std::string(name(dtype)) + "_t without overflow");
   return filled(Shape{n}, dtype, options, {RandomOp::permutation});
@@ -337,6 +386,10 @@ Tensor multinomial(const Tensor& weights, const MultinomialOptions& options) {
 }
 
 const Tensor& uniform_(const Tensor& x, double from, double to, const std::optional<Generator>& generator) {
+  const double largest = is_floating(x.dtype()) ? finfo(x.dtype()).max : std::numeric_limits<double>::infinity();
+  const std::string type = raw::kernel::c_type_name(x.dtype());
+  check(from >= -largest && from <= largest, "from is out of bounds for " + type);
+  check(to >= -largest && to <= largest, "to is out of bounds for " + type);
   check(from <= to,
         "uniform_ expects to return a [from, to) range, but found from=" + number(from) + " > to=" + number(to));
   return fill_in_place(x, generator, {RandomOp::uniform, from, to});
@@ -386,8 +439,7 @@ const Tensor& random_(const Tensor& x, const std::optional<Generator>& generator
 }
 
 const Tensor& random_(const Tensor& x, std::int64_t from, std::int64_t to, const std::optional<Generator>& generator) {
-  check_range(x.dtype(), from, to);
-  return fill_in_place(x, generator, integers_fill(from, to));
+  return fill_in_place(x, generator, integers_fill(x.dtype(), from, to));
 }
 
 }  // namespace core

@@ -238,4 +238,39 @@ TEST(Random, GivesEmptyAndMetaTensorsWithoutDrawing) {
   EXPECT_EQ(core::default_generator().state(), before);
 }
 
+/// PyTorch's draws behind manual_seed(7).
+std::vector<double> whole_numbers(DType dtype, std::int64_t from, std::int64_t to) {
+  core::manual_seed(7);
+  return core::randint(from, to, {5}, {.dtype = dtype}).to_vector<double>();
+}
+
+TEST(RandomIntegers, BeyondTheDigitsOfATypeHaveNearerBounds) {
+  EXPECT_THAT(whole_numbers(DType::bf16, 0, 512), ElementsAre(316, 22, 332, 26, 133));
+  EXPECT_THAT(whole_numbers(DType::f16, -4097, 4097), ElementsAre(2100, -3632, -1964, -59, 762));
+  EXPECT_THAT(whole_numbers(DType::f32, 0, 1 << 25), ElementsAre(25751744, 3335422, 27837152, 27798086, 3905203));
+  const std::int64_t wide = std::int64_t{1} << 54;
+  EXPECT_THAT(
+      whole_numbers(DType::f64, -wide, wide),
+      ElementsAre(-15497963309439726, -6541985441108716, -1242156175142253, -3092275712149173, 8309405831000225));
+}
+
+TEST(RandomIntegers, RefuseBoundsBeyondTheType) {
+  EXPECT_EQ(
+      message_of([] { whole_numbers(DType::bf16, 2049, 2051); }),
+      "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from=2064 >= to=2051");
+  EXPECT_EQ(message_of([] { whole_numbers(DType::f16, 0, 1 << 24); }), "to - 1 is out of bounds for c10::Half");
+  EXPECT_EQ(message_of([] { whole_numbers(DType::f16, -70000, 0); }), "from is out of bounds for c10::Half");
+  EXPECT_EQ(message_of([] { whole_numbers(DType::i16, 0, 1 << 24); }), "to - 1 is out of bounds for short int");
+  EXPECT_EQ(message_of([] { core::randperm(2050, {.dtype = DType::f16}); }),
+            "n cannot be greater than 2049 for Half type.");
+  EXPECT_EQ(message_of([] { core::randperm(0, {.dtype = DType::boolean}); }),
+            "\"randperm\" not implemented for 'Bool'");
+}
+
+TEST(RandomUniform, RefusesBoundsBeyondTheType) {
+  EXPECT_EQ(message_of([] { core::uniform_(core::empty({1}), 0, 1e39); }), "to is out of bounds for float");
+  EXPECT_EQ(message_of([] { core::uniform_(core::empty({1}, {.dtype = DType::f16}), -1e39, 0); }),
+            "from is out of bounds for c10::Half");
+}
+
 }  // namespace
