@@ -17,6 +17,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/activation.h"
 #include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/blocked_layout.h"
@@ -38,7 +39,7 @@ struct HardtanhBackward final : Node {
   std::string_view name() const override { return "HardtanhBackward0"; }
   TensorList apply(TensorList g) override {
     const Tensor x = saved(0);
-    return {g[0] * detail::mask_as(logical_and(x > low, x < high), g[0])};
+    return {masked_fill(g[0], logical_or(x <= low, x >= high), 0)};  // NaN lets it through
   }
 };
 
@@ -62,12 +63,12 @@ struct HardswishBackward final : Node {
   }
 };
 
-/// Saved: x. Softshrink and hardshrink alike pass the gradient outside +-lambda.
+/// Saved: x. Softshrink and hardshrink alike pass the gradient outside +-lambda, and that of NaN.
 struct ShrinkBackward : Node {
   double lambda = 0.5;
   TensorList apply(TensorList g) override {
     const Tensor x = saved(0);
-    return {g[0] * detail::mask_as(logical_or(x > lambda, x < -lambda), g[0])};
+    return {masked_fill(g[0], logical_and(x >= -lambda, x <= lambda), 0)};
   }
 };
 struct SoftshrinkBackward final : ShrinkBackward {
@@ -92,9 +93,11 @@ Tensor activated_image(const Tensor& x, ImageActivation activation) {
   return needs_grad(x) ? Tensor() : blocked::try_activate(x, activation);
 }
 
-/// max(0, scale * x) + min(0, alpha * scale * (exp(x * input_scale) - 1))
+/// max(0, scale * x) + min(0, alpha * scale * (exp(x * input_scale) - 1)). The exponential of a large x would be
+/// infinite, and its share of the gradient, 0, NaN.
 Tensor elu_of(const Tensor& x, double alpha, double scale, double input_scale) {
-  return where(x > 0, x * scale, expm1(x * input_scale) * (alpha * scale));
+  const Tensor is_low = x <= 0, low = masked_fill(x, logical_not(is_low), 0);
+  return where(is_low, expm1(low * input_scale) * (alpha * scale), x * scale);
 }
 
 CORE_NODE(ReluBackward, "ReluBackward0", if (is_grad_enabled()) return {masked_fill(g[0], saved(0) <= 0, 0)};
@@ -135,7 +138,8 @@ struct EluBackward final : Node {
   std::string_view name() const override { return "EluBackward0"; }
   TensorList apply(TensorList g) override {
     Tensor x = saved(0);
-    return {where(x > 0, g[0], g[0] * (exp(x) * alpha))};
+    const Tensor is_low = x <= 0, low = masked_fill(x, logical_not(is_low), 0);
+    return {where(is_low, g[0] * (exp(low) * alpha), g[0])};
   }
 };
 struct SoftplusBackward final : Node {
@@ -149,7 +153,7 @@ struct SoftplusBackward final : Node {
 struct ThresholdBackward final : Node {
   double limit = 0;
   std::string_view name() const override { return "ThresholdBackward0"; }
-  TensorList apply(TensorList g) override { return {g[0] * detail::mask_as(saved(0) > limit, g[0])}; }
+  TensorList apply(TensorList g) override { return {masked_fill(g[0], saved(0) <= limit, 0)}; }
 };
 
 /// As with_saved_input, for nodes with numbers of their own, which `set` fills in.
@@ -203,6 +207,11 @@ const Tensor& threshold_(const Tensor& x, double limit, double value) {
 }
 
 Tensor hardtanh(const Tensor& x, double low, double high) {
+  if (x.dtype() == DType::boolean) throw Error(ErrorCode::runtime, "Bool inputs not supported for hardtanh");
+  if (x.dtype() == DType::u8 && low <= -1) {
+    throw Error(ErrorCode::runtime, "cannot do hardtanh on an unsigned type with negative limits");
+  }
+  if (is_integer(x.dtype())) return clamp(x, static_cast<std::int64_t>(low), static_cast<std::int64_t>(high));
   if (low == 0 && high == 6) {
     if (Tensor out = activated_image(x, ImageActivation::relu6); out.defined()) return out;
   }
@@ -351,6 +360,11 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
 }
 
 Tensor threshold(const Tensor& x, double limit, double value) {
+  if (is_integer(x.dtype())) {
+    raw::check_fits(limit, x.dtype());
+    raw::check_fits(value, x.dtype());
+    return masked_fill(x, x <= std::trunc(limit), std::trunc(value));
+  }
   return with_numbers<ThresholdBackward>(x, raw::unary(UnaryOp::threshold, x, {limit, value, 0}),
                                          [&](ThresholdBackward& node) { node.limit = limit; });
 }

@@ -55,9 +55,10 @@ template <bool kMax>
 struct FmaxBackward final : Node {
   std::string_view name() const override { return kMax ? "FmaxBackward0" : "FminBackward0"; }
   TensorList apply(TensorList g) override {
-    const Tensor a = saved(0), b = saved(1);
+    const Tensor a = saved(0), b = saved(1), half = g[0] / 2, equal = a == b;
     const Tensor first = logical_or(kMax ? a >= b : a <= b, isnan(b));
-    return {masked_fill(g[0], logical_not(first), 0), masked_fill(g[0], first, 0)};
+    return {where(equal, half, masked_fill(g[0], logical_not(first), 0)),
+            where(equal, half, masked_fill(g[0], first, 0))};
   }
 };
 CORE_NODE(XlogyBackward, "XlogyBackward0", Tensor a = saved(0); Tensor b = saved(1);

@@ -4,9 +4,13 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
+#include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/complex.h"
@@ -38,7 +42,17 @@ CORE_NODE(Deg2RadBackward, "Deg2RadBackward0", return {g[0] * (pi / 180)};)
 CORE_NODE(Rad2DegBackward, "Rad2DegBackward0", return {g[0] * (180 / pi)};)
 CORE_NODE(SgnBackward, "SgnBackward0", return {zeros_like(g[0])};)
 /// x and y are apart from 0 where they are divided by, so that further derivatives stay finite.
-CORE_NODE(SincBackward, "SincBackward0", Tensor x = saved(0); Tensor at_zero = x == 0;
+/// Saved: x. Outside of the limits the gradient is 0; without limits what is no probability has none.
+struct LogitBackward final : Node {
+  std::optional<double> eps;
+  std::string_view name() const override { return "LogitBackward0"; }
+  TensorList apply(TensorList g) override {
+    const Tensor x = saved(0), slope = g[0] / (x * (1 - x));
+    return {masked_fill(slope, logical_or(x<eps.value_or(0), x> 1 - eps.value_or(0)), eps ? 0.0 : std::nan(""))};
+  }
+};
+
+CORE_NODE(SincBackward, "SincBackward0", Tensor x = saved(0); Tensor at_zero = square(x) * pi == 0;
           Tensor safe = masked_fill(x, at_zero, 1); Tensor angle = safe * pi;
           Tensor slope = (cos(angle) * angle - sin(angle)) / (square(safe) * pi);
           return {g[0] * masked_fill(slope, at_zero, 0)};)
@@ -167,10 +181,23 @@ Tensor trigamma(const Tensor& x) {
 }
 
 Tensor logit(const Tensor& x, std::optional<double> eps) {
-  return composed("LogitBackward0", {x}, [eps](const TensorList& in) {
-    const Tensor limited = eps ? clamp(in[0], *eps, 1 - *eps) : in[0];
-    return log(limited / (1 - limited));
-  });
+  if (is_complex(x.dtype())) {
+    throw Error(ErrorCode::not_implemented,
+                std::string("\"logit_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
+  }
+  Tensor out;
+  {
+    const NoGradGuard no_history;
+    const Tensor p = is_inexact(x.dtype()) ? x : x.to(default_dtype());
+    const Tensor limited = eps ? clamp(p, *eps, 1 - *eps) : masked_fill(p, logical_or(p<0, p> 1), std::nan(""));
+    out = log(limited / (1 - limited));
+  }
+  if (!needs_grad(x)) return out;
+  auto node = make_node<LogitBackward>(x);
+  node->eps = eps;
+  node->save(x);
+  record(out, node);
+  return out;
 }
 
 }  // namespace core

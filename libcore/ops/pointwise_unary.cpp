@@ -198,6 +198,7 @@ Tensor reciprocal(const Tensor& x) {
 }
 
 Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
+  if (!is_inexact(x.dtype())) return detail::with_saved_input<NanToNumBackward>(x, raw::clone(x));
   const double top = largest(x.dtype());
   return with_saved_input<NanToNumBackward>(
       x, raw::unary(UnaryOp::nan_to_num, x, {nan, posinf.value_or(top), neginf.value_or(-top)}));

@@ -60,6 +60,13 @@ struct AmaxBackward final : ReduceNode {
   }
 };
 
+/// Of all elements; where one is NaN, all that are share the gradient.
+struct AllExtremeBackward final : Node {
+  std::string_view printed;
+  std::string_view name() const override { return printed; }
+  TensorList apply(TensorList g) override { return {detail::shared_by_equals(g[0], saved(0), saved(1))}; }
+};
+
 /// An extreme of no elements is nothing. `dims` as they were given: messages show them so.
 void check_reduces_some(const Tensor& x, const Shape& dims, const char* what) {
   for (const std::int64_t d : dims) {
@@ -91,7 +98,14 @@ Tensor extreme_of_all(ReduceOp op, const Tensor& x, std::string_view printed) {
                     "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
                     "reduction dim with the 'dim' argument.");
   }
-  return shared_extreme(op, x, {}, printed);
+  Tensor out = raw::reduce(op, x, {});
+  if (!needs_grad(x)) return out;
+  auto node = make_node<AllExtremeBackward>(x);
+  node->printed = printed;
+  node->save(x);
+  record(out, node);
+  node->save_output(out);
+  return out;
 }
 
 ValuesIndices extreme_along(ReduceOp op, const Tensor& x, std::int64_t dim, bool keepdim, std::string_view printed) {

@@ -12,6 +12,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/detail/picked_places.h"
+#include "libcore/ops/detail/reduce_nodes.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"
 #include "libcore/ops/raw/memory.h"
@@ -99,14 +100,10 @@ ValuesIndices middle_along(const char* printed, const char* name, const Tensor& 
   return picked(printed, x, at, d, keepdim);
 }
 
-struct FlatPlaceBackward final : Node {
+struct MiddleOfAllBackward final : Node {
   const char* printed = "";
-  Shape sizes;
   std::string_view name() const override { return printed; }
-  TensorList apply(TensorList g) override {
-    const Tensor zero = zeros({sizes.numel()}, {.dtype = g[0].dtype(), .device = g[0].device()});
-    return {index_add(zero, 0, saved(0), g[0].reshape({1})).reshape(sizes)};
-  }
+  TensorList apply(TensorList g) override { return {detail::shared_by_equals(g[0], saved(0), saved(1))}; }
 };
 
 template <class PlaceOf>
@@ -117,11 +114,11 @@ Tensor middle_of_all(const char* printed, const Tensor& x, PlaceOf place_of) {
   const Tensor at = places(flat, 0, 1, [&](auto values, std::span<std::int64_t> out) { out[0] = place_of(values); });
   Tensor value = raw::view(raw::gather(flat, 0, at), {}, {}, 0);
   if (!needs_grad(x)) return value;
-  auto node = make_node<FlatPlaceBackward>(x);
+  auto node = make_node<MiddleOfAllBackward>(x);
   node->printed = printed;
-  node->sizes = x.sizes();
-  node->save(at);
+  node->save(x);
   record(value, node);
+  node->save_output(value);
   return value;
 }
 

@@ -5,6 +5,10 @@
 #include <string_view>
 
 #include "libcore/autograd/node.h"
+#include "libcore/backend/complex_elements.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/detail/nodes.h"
+#include "libcore/ops/operators.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/scatter.h"
@@ -82,6 +86,14 @@ inline void record_pick(const Tensor& x, ValuesIndices& out, std::int64_t dim, b
   node->sizes = x.sizes();
   node->save(out.indices);
   record(out.values, node);
+}
+
+/// The gradient `g` of one element of x that is `extreme`, shared by all elements that equal it; NaN equals NaN.
+inline Tensor shared_by_equals(const Tensor& g, const Tensor& x, const Tensor& extreme) {
+  Tensor equal = x == extreme;
+  if (is_inexact(x.dtype())) equal = logical_or(equal, logical_and(isnan(x), isnan(extreme)));
+  const Tensor hit = mask_as(equal, g);
+  return hit * (g / sum(hit));
 }
 
 }  // namespace core::detail

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "libcore/backend/complex_elements.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/bytes.h"
@@ -356,6 +357,24 @@ void check_fits_halves_too(Scalar value, DType dtype) {
   check_fits(value, dtype);
   const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
   if (is_half && is_beyond(value, dtype == DType::f16 ? kLargestHalf : kLargestBFloat16)) fail_overflow(dtype);
+}
+
+void check_factor(Scalar factor, DType dtype, const char* name, bool negated) {
+  if (factor.kind() == DType::i64 && factor.to_int() == 1) return;  // what most calls have
+  if (factor.is_bool() && dtype != DType::boolean) {
+    throw Error(ErrorCode::runtime, "Boolean " + std::string(name) + " only supported for Boolean results.");
+  }
+  if (factor.is_float() && !is_inexact(dtype)) {
+    throw Error(ErrorCode::runtime,
+                "For integral input tensors, argument " + std::string(name) + " must not be a floating point number.");
+  }
+  if (!negated) return check_fits_halves_too(factor, dtype);
+  check_fits_halves_too(factor.is_float() ? Scalar(-factor.to_double()) : Scalar(-factor.to_int()), dtype);
+}
+
+Scalar product_factor(Scalar factor, DType dtype) {
+  check_fits_halves_too(factor, dtype);
+  return factor.is_float() && is_integer(dtype) ? Scalar(factor.to_int()) : factor;
 }
 
 void fill_into(const Tensor& out, Scalar value) {

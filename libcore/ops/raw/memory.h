@@ -56,6 +56,14 @@ void check_fits(Scalar value, DType dtype);
 /// As above, and of halves "... to type c10::Half without overflow": what is written in place of some elements.
 void check_fits_halves_too(Scalar value, DType dtype);
 
+/// Whether operations of `dtype` take the factor `name`; negated: as sub(), which multiplies with -factor.
+/// Errors(runtime): "For integral input tensors, argument alpha must not be a floating point number.", "Boolean alpha
+/// only supported for Boolean results."; as check_fits_halves_too().
+void check_factor(Scalar factor, DType dtype, const char* name = "alpha", bool negated = false);
+/// As PyTorch casts the factors of products: integers lose what stands behind the point. Error as
+/// check_fits_halves_too().
+Scalar product_factor(Scalar factor, DType dtype);
+
 /// One element of `dtype` (at most 8 bytes, complex128 16) holding the value.
 void store_scalar(void* to, Scalar value, DType dtype);
 
