@@ -259,6 +259,8 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
                                 [&] { return addmm(c, a, b, beta, alpha); });
   if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return addmm(to(c), to(a), to(b), beta, alpha);
   check_matrices("addmm", a, b);
+  raw::product_factor(beta, a.dtype());
+  raw::product_factor(alpha, a.dtype());
   Tensor out = raw::product(a, b, {.beta = beta, .alpha = alpha, .start = c});
   if (!needs_grad(c, a, b)) return out;
   auto node = make_node<AddmmBackward>(c, a, b);

@@ -16,9 +16,11 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
+#include "libcore/tensor/type_promotion.h"
 
 namespace core {
 namespace {
@@ -107,16 +109,20 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
   if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return baddbmm(to(c), to(a), to(b), beta, alpha);
-  return composed("BaddbmmBackward0", {c, a, b}, [beta, alpha](const TensorList& in) {
-    return scaled_start(in[0], beta) + bmm(in[1], in[2]) * alpha;
+  const Scalar of_start = raw::product_factor(beta, a.dtype()), of_product = raw::product_factor(alpha, a.dtype());
+  return composed("BaddbmmBackward0", {c, a, b}, [of_start, of_product](const TensorList& in) {
+    return scaled_start(in[0], of_start) + bmm(in[1], in[2]) * of_product;
   });
 }
 
 Tensor addmv(const Tensor& c, const Tensor& matrix, const Tensor& vector, Scalar beta, Scalar alpha) {
   if (const Casts to(CastRule::lower, CastOn::cuda, {&c, &matrix, &vector}); to)
     return addmv(to(c), to(matrix), to(vector), beta, alpha);
-  return composed("AddmvBackward0", {c, matrix, vector},
-                  [beta, alpha](const TensorList& in) { return scaled_start(in[0], beta) + mv(in[1], in[2]) * alpha; });
+  const Scalar of_start = raw::product_factor(beta, matrix.dtype()),
+               of_product = raw::product_factor(alpha, matrix.dtype());
+  return composed("AddmvBackward0", {c, matrix, vector}, [of_start, of_product](const TensorList& in) {
+    return scaled_start(in[0], of_start) + mv(in[1], in[2]) * of_product;
+  });
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
@@ -228,6 +234,9 @@ Tensor addr(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scal
   if (const Casts to(CastRule::lower, CastOn::cuda, {&c, &a, &b}); to) return addr(to(c), to(a), to(b), beta, alpha);
   if (a.dim() != 1) fail("addr: Expected 1-D argument vec1, but got " + std::to_string(a.dim()) + "-D");
   if (b.dim() != 1) fail("addr: Expected 1-D argument vec2, but got " + std::to_string(b.dim()) + "-D");
+  const DType dtype = promote_types(c.dtype(), promote_types(a.dtype(), b.dtype()));
+  raw::check_factor(beta, dtype, "beta");
+  raw::check_factor(alpha, dtype, "alpha");
   const Shape sizes{a.numel(), b.numel()};
   const Tensor wide = c.expand(sizes);
   return composed("AddrBackward0", {wide, a, b}, [beta, alpha](const TensorList& in) {

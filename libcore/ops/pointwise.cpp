@@ -15,6 +15,7 @@
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/detail/pointwise.h"
 #include "libcore/ops/operators.h"
+#include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"
@@ -141,6 +142,7 @@ Tensor raw_pow(const Tensor& base, Scalar exponent) {
     if (!exponent.is_float() && e < 0) {
       throw Error(ErrorCode::runtime, "Integers to negative integer powers are not allowed.");
     }
+    if (!exponent.is_float()) raw::check_fits(exponent, result_type(base, exponent));
     return raw::binary(BinaryOp::pow, base, exponent);
   }
   if (e == 0.5) return raw::unary(UnaryOp::sqrt, base);
@@ -150,6 +152,15 @@ Tensor raw_pow(const Tensor& base, Scalar exponent) {
   if (e == 3) return raw::binary(BinaryOp::mul, raw::unary(UnaryOp::square, base), base);
   if (e == -2) return raw::unary(UnaryOp::reciprocal, raw::unary(UnaryOp::square, base));
   return raw::binary(BinaryOp::pow, base, exponent);
+}
+
+/// Of integers it is made of two products, in their type.
+Tensor raw_addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
+  const DType dtype = result_type(a, raw::binary(BinaryOp::mul, b, c));
+  raw::check_fits(value, raw::compute_dtype(dtype));
+  if (!is_integer(dtype)) return raw::ternary(TernaryOp::addcmul, a, b, c, value.to_double());
+  const Tensor factor = raw::binary(BinaryOp::mul, raw::cast(b, dtype), Scalar(value.to_int()));
+  return raw::binary(BinaryOp::add, raw::cast(a, dtype), raw::binary(BinaryOp::mul, factor, raw::cast(c, dtype)));
 }
 
 void check_lerp(const Tensor& start, const Tensor& other, const char* argument) {
@@ -173,6 +184,7 @@ Tensor with_three(const Tensor& a, const Tensor& b, const Tensor& c, Scalar valu
 
 Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor out = raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0});
+  raw::check_factor(alpha, out.dtype());
   if (!needs_grad(a, b)) return out;
   auto node = make_node<AddBackward>(a, b);
   node->alpha = alpha;
@@ -180,10 +192,13 @@ Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
   return out;
 }
 Tensor add(const Tensor& a, Scalar b, Scalar alpha) {
-  return detail::with_node<AddScalarBackward>(a, raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0}));
+  const Tensor out = raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0});
+  raw::check_factor(alpha, out.dtype());
+  return detail::with_node<AddScalarBackward>(a, out);
 }
 Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor out = raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0});
+  raw::check_factor(alpha, out.dtype(), "alpha", true);
   if (!needs_grad(a, b)) return out;
   auto node = make_node<SubBackward>(a, b);
   node->alpha = alpha;
@@ -191,10 +206,13 @@ Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
   return out;
 }
 Tensor sub(const Tensor& a, Scalar b, Scalar alpha) {
-  return detail::with_node<SubScalarBackward>(a, raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0}));
+  const Tensor out = raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0});
+  raw::check_factor(alpha, out.dtype(), "alpha", true);
+  return detail::with_node<SubScalarBackward>(a, out);
 }
 Tensor rsub(const Tensor& a, const Tensor& b, Scalar alpha) {
   Tensor out = raw::binary(BinaryOp::sub, b, a, {alpha.to_double(), 0, 0});
+  raw::check_factor(alpha, out.dtype(), "alpha", true);
   if (!needs_grad(a, b)) return out;
   auto node = make_node<RsubBackward>(a, b);
   node->alpha = alpha;
@@ -204,6 +222,7 @@ Tensor rsub(const Tensor& a, const Tensor& b, Scalar alpha) {
 }
 Tensor rsub(const Tensor& a, Scalar b, Scalar alpha) {
   Tensor out = raw::binary(BinaryOp::sub, b, a, {alpha.to_double(), 0, 0});
+  raw::check_factor(alpha, out.dtype(), "alpha", true);
   if (!needs_grad(a)) return out;
   auto node = make_node<RsubBackward>(a);
   node->alpha = alpha;
@@ -313,7 +332,7 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
 
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
   if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b, &c}); to) return addcmul(to(a), to(b), to(c), value);
-  return with_three<AddcmulBackward>(a, b, c, value, raw::ternary(TernaryOp::addcmul, a, b, c, value.to_double()));
+  return with_three<AddcmulBackward>(a, b, c, value, raw_addcmul(a, b, c, value));
 }
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
   if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b, &c}); to) return addcdiv(to(a), to(b), to(c), value);
@@ -326,6 +345,7 @@ Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) 
         "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
         "tensor2), for all dtypes.");
   }
+  raw::check_fits(value, raw::compute_dtype(a.dtype()));
   return with_three<AddcdivBackward>(a, b, c, value, raw::ternary(TernaryOp::addcdiv, a, b, c, value.to_double()));
 }
 

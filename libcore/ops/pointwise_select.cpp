@@ -1,8 +1,10 @@
 // Choices between elements: where, clamp, extremes of two.
 #include "libcore/ops/pointwise.h"
 
+#include <cmath>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,7 @@
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/number_limits.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
@@ -56,6 +59,36 @@ struct ClampBackward final : Node {
     return {g[0] * detail::mask_as(logical_and(x > low, x < high), g[0])};
   }
 };
+
+/// Error(runtime) where all of an integer type lies on the wrong side of a bound; a bound beyond the type's other end
+/// changes nothing.
+void check_bounds(std::optional<Scalar> low, std::optional<Scalar> high, DType dtype) {
+  if (dtype == DType::boolean) {
+    throw Error(ErrorCode::not_implemented, std::string("\"clamp_") +
+                                                (low && high ? ""
+                                                 : low       ? "min_"
+                                                             : "max_") +
+                                                "scalar_cpu\" not implemented for 'Bool'");
+  }
+  const auto check = [&](const std::optional<Scalar>& bound, bool is_low) {
+    if (!bound) return;
+    if (!is_integer(dtype)) return raw::check_fits_halves_too(*bound, dtype);
+    const iinfo limits(dtype);
+    const double x = bound->to_double();
+    if (is_low ? x <= static_cast<double>(limits.max) : x >= static_cast<double>(limits.min)) return;
+    std::ostringstream text;
+    text << "Clamp " << (is_low ? "min" : "max") << " value " << x << " is outside the representable range of "
+         << scalar_type_name(dtype);
+    fail(text.str());
+  };
+  check(low, true);
+  check(high, false);
+}
+
+/// Where a bound takes x's place: where x is beyond it, and where it is NaN.
+Tensor or_nan(const Tensor& beyond, const Tensor& bound) {
+  return is_floating(bound.dtype()) ? logical_or(beyond, isnan(bound)) : beyond;
+}
 
 }  // namespace
 
@@ -104,11 +137,17 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   if (!low && !high) throw Error(ErrorCode::runtime, "torch.clamp: At least one of 'min' or 'max' must not be None");
   if (is_complex(x.dtype())) fail("clamp is not supported for complex types", ErrorCode::not_implemented);
+  DType dtype = x.dtype();
+  for (const auto& bound : {low, high}) {
+    if (bound) dtype = promote_types(dtype, result_type(x, *bound));
+  }
+  check_bounds(low, high, dtype);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double from = low ? low->to_double() : -kInfinity;
-  double to = high ? high->to_double() : kInfinity;
-  bool widen = !is_floating(x.dtype()) && ((low && low->is_float()) || (high && high->is_float()));
-  Tensor out = raw::unary(UnaryOp::clamp, widen ? raw::cast(x, default_dtype()) : x, {from, to, 0});
+  const double from = low ? low->to_double() : -kInfinity;
+  const double to = high ? high->to_double() : kInfinity;
+  const Tensor wide = raw::cast(x, dtype);
+  Tensor out =
+      std::isnan(from) || std::isnan(to) ? full_like(wide, from + to) : raw::unary(UnaryOp::clamp, wide, {from, to, 0});
   if (!needs_grad(x)) return out;
   auto node = make_node<ClampBackward>(x);
   node->low = from;
@@ -122,10 +161,10 @@ Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   if (!low.defined() && !high.defined()) fail("torch.clamp: At least one of 'min' or 'max' must not be None");
   if (is_complex(x.dtype())) fail("clamp is not supported for complex types", ErrorCode::not_implemented);
   return composed("ClampBackward0", {x, low, high}, [](const TensorList& in) {
-    Tensor y = in[0];
-    if (in[1].defined()) y = where(y < in[1], in[1], y);
-    if (in[2].defined()) y = where(y > in[2], in[2], y);
-    return y;
+    if (!in[2].defined()) return maximum(in[0], in[1]);
+    if (!in[1].defined()) return minimum(in[0], in[2]);
+    const Tensor raised = where(or_nan(in[0] < in[1], in[1]), in[1], in[0]);
+    return where(or_nan(raised > in[2], in[2]), in[2], raised);
   });
 }
 

@@ -18,6 +18,7 @@
 #include "libcore/tensor/intrusive_ptr.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor_impl.h"
+#include "libcore/tensor/type_promotion.h"
 
 namespace core {
 namespace {
@@ -45,6 +46,13 @@ void check_shared(const TensorImpl& target) {
 Scalar as_of(DType dtype, Scalar factor) {
   if (dtype == DType::boolean) return factor.to_bool();
   return is_floating(dtype) || is_complex(dtype) ? factor : Scalar(factor.to_int());
+}
+
+/// Errors(runtime) as add() and sub().
+template <class Other>
+raw::OpArgs factor_of(BinaryOp op, Scalar alpha, const Tensor& self, const Other& other) {
+  raw::check_factor(alpha, result_type(self, other), "alpha", op == BinaryOp::sub);
+  return {alpha.to_double(), 0, 0};
 }
 
 }  // namespace
@@ -94,32 +102,24 @@ const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::add(t, other, alpha); },
-      [&] {
-        raw::binary_in_place(BinaryOp::add, *this, other, {alpha.to_double(), 0, 0});
-      });
+      [&] { raw::binary_in_place(BinaryOp::add, *this, other, factor_of(BinaryOp::add, alpha, *this, other)); });
 }
 const Tensor& Tensor::add_(Scalar other, Scalar alpha) const {
   return in_place(
       *this, needs_grad(*this), [&](const Tensor& t) { return core::add(t, other, alpha); },
-      [&] {
-        raw::binary_in_place(BinaryOp::add, *this, other, {alpha.to_double(), 0, 0});
-      });
+      [&] { raw::binary_in_place(BinaryOp::add, *this, other, factor_of(BinaryOp::add, alpha, *this, other)); });
 }
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
   if (detail::any_sparse(*this, other)) return add_(other, -alpha.to_double());
   detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::sub(t, other, alpha); },
-      [&] {
-        raw::binary_in_place(BinaryOp::sub, *this, other, {alpha.to_double(), 0, 0});
-      });
+      [&] { raw::binary_in_place(BinaryOp::sub, *this, other, factor_of(BinaryOp::sub, alpha, *this, other)); });
 }
 const Tensor& Tensor::sub_(Scalar other, Scalar alpha) const {
   return in_place(
       *this, needs_grad(*this), [&](const Tensor& t) { return core::sub(t, other, alpha); },
-      [&] {
-        raw::binary_in_place(BinaryOp::sub, *this, other, {alpha.to_double(), 0, 0});
-      });
+      [&] { raw::binary_in_place(BinaryOp::sub, *this, other, factor_of(BinaryOp::sub, alpha, *this, other)); });
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
   if (detail::any_sparse(*this)) {
@@ -151,12 +151,12 @@ const Tensor& Tensor::div_(Scalar other) const {
 const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, Scalar value) const {
   return in_place(
       *this, needs_grad(*this, a, b), [&](const Tensor& t) { return core::addcmul(t, a, b, value); },
-      [&] { raw::copy_into(*this, raw::ternary(TernaryOp::addcmul, *this, a, b, value.to_double())); });
+      [&] { raw::copy_into(*this, core::addcmul(*this, a, b, value)); });
 }
 const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) const {
   return in_place(
       *this, needs_grad(*this, a, b), [&](const Tensor& t) { return core::addcdiv(t, a, b, value); },
-      [&] { raw::copy_into(*this, raw::ternary(TernaryOp::addcdiv, *this, a, b, value.to_double())); });
+      [&] { raw::copy_into(*this, core::addcdiv(*this, a, b, value)); });
 }
 const Tensor& Tensor::lerp_(const Tensor& end, Scalar weight) const {
   auto operation = [&](const Tensor& t) { return core::lerp(t, end, weight); };
@@ -198,6 +198,7 @@ const Tensor& Tensor::pow_(Scalar exponent) const {
 }
 const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& from, Scalar alpha) const {
   detail::check_index_add_dtype(*this, from);
+  raw::check_fits_halves_too(alpha, from.dtype());
   const Tensor scaled = alpha.to_double() == 1 ? from : from * as_of(from.dtype(), alpha);
   return in_place(
       *this, needs_grad(*this, from), [&](const Tensor& t) { return core::index_add(t, dim, index, scaled); },

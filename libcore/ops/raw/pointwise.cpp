@@ -381,7 +381,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
     return move(cast(rounds_first ? cast(t, dtype) : t, compute), *backend);
   };
   const Tensor x = operand(a), y = operand(b);
-  check_no_zero_divisor(op, y, compute);
+  if (sizes.numel() > 0) check_no_zero_divisor(op, y, compute);
   Tensor out = make_result(sizes, compute, *backend, operand_of(x), operand_of(y));
   OpArgs rounded = args;
   rounded[0] = addend_of(op, dtype, *backend, args[0]);

@@ -76,6 +76,95 @@ TEST(EdgeGradients, AreSharedByEqualElements) {
             "tensor([1.0000, 0.5000, 0.0000, 0.0000])");
 }
 
+TEST(EdgeClamp, TakesNanBounds) {
+  EXPECT_EQ(core::to_string(core::clamp(tensor({1.0, 2.0}), kNan)), "tensor([nan, nan])");
+  EXPECT_EQ(core::to_string(core::clamp(tensor({1, 2}), {}, kNan)), "tensor([nan, nan])");
+  EXPECT_EQ(core::to_string(core::clamp(tensor({1.0, 2.0, 3.0}), tensor({0.0, kNan, 4.0}), Tensor())),
+            "tensor([1., nan, 4.])");
+  EXPECT_EQ(core::to_string(core::clamp(tensor({1.0, 2.0, 3.0}), tensor({0.0, 0.0, 4.0}), tensor({kNan, 1.0, 3.5}))),
+            "tensor([   nan, 1.0000, 3.5000])");
+  EXPECT_EQ(slope(tensor({1.0, 2.0}),
+                  [](const Tensor& t) {
+                    return core::clamp(t, tensor({1.0, 1.0}), Tensor());
+                  }),
+            "tensor([0.5000, 1.0000])");
+}
+
+TEST(EdgeClamp, RefusesBoundsBeyondTheType) {
+  const Tensor small = tensor({1, 0}, {.dtype = DType::i8}), byte = tensor({1, 0}, {.dtype = DType::u8});
+  EXPECT_EQ(message_of([&] { core::clamp(small, 200); }),
+            "Clamp min value 200 is outside the representable range of Char");
+  EXPECT_EQ(message_of([&] { core::clamp(small, {}, -200); }),
+            "Clamp max value -200 is outside the representable range of Char");
+  EXPECT_EQ(message_of([&] { core::clamp(byte, std::int64_t{1} << 40); }),
+            "Clamp min value 1.09951e+12 is outside the representable range of Byte");
+  EXPECT_EQ(core::to_string(core::clamp(small, -129, 300)), "tensor([1, 0], dtype=torch.int8)");
+  EXPECT_EQ(core::to_string(core::clamp(byte, -1)), "tensor([1, 0], dtype=torch.uint8)");
+  EXPECT_EQ(message_of([] { core::clamp(tensor({1.0}), 1e39); }),
+            "value cannot be converted to type float without overflow");
+  EXPECT_EQ(message_of([] { core::clamp(tensor({1.0}, {.dtype = DType::f16}), {}, 70000); }),
+            "value cannot be converted to type c10::Half without overflow");
+  EXPECT_EQ(core::to_string(core::clamp(tensor({true, false}), 2)), "tensor([2, 2])");
+  EXPECT_EQ(message_of([] { core::clamp(tensor({true}), true); }),
+            "\"clamp_min_scalar_cpu\" not implemented for 'Bool'");
+}
+
+TEST(EdgeFactors, MustFitTheType) {
+  const Tensor x = tensor({1, 2, 3}, {.dtype = DType::i8});
+  const char *overflow = "value cannot be converted to type int8_t without overflow",
+             *real = "For integral input tensors, argument alpha must not be a floating point number.",
+             *truth = "Boolean alpha only supported for Boolean results.";
+  const auto refused = [&](auto function) {
+    EXPECT_EQ(message_of([&] { function(200); }), overflow);
+    EXPECT_EQ(message_of([&] { function(1.5); }), real);
+    EXPECT_EQ(message_of([&] { function(true); }), truth);
+  };
+  refused([&](core::Scalar alpha) { core::add(x, x, alpha); });
+  refused([&](core::Scalar alpha) { core::sub(x, x, alpha); });
+  refused([&](core::Scalar alpha) { core::rsub(x, x, alpha); });
+  refused([&](core::Scalar alpha) { core::add(x, 1, alpha); });
+  refused([&](core::Scalar alpha) { core::sub(x, 1, alpha); });
+  refused([&](core::Scalar alpha) { x.clone().add_(x, alpha); });
+  refused([&](core::Scalar alpha) { x.clone().sub_(x, alpha); });
+  refused([&](core::Scalar alpha) { x.clone().add_(1, alpha); });
+  EXPECT_EQ(message_of([&] { x.clone().index_add_(0, tensor({0, 2, 0}), x, 200); }), overflow);
+  EXPECT_EQ(core::to_string(x.clone().index_add_(0, tensor({0, 2, 0}), x, 1.5)), "tensor([5, 2, 5], dtype=torch.int8)");
+  EXPECT_EQ(message_of([&] { core::pow(x, 200); }), overflow);
+  EXPECT_EQ(message_of([] { core::add(tensor({1.0}), tensor({1.0}), 1e39); }),
+            "value cannot be converted to type float without overflow");
+}
+
+TEST(EdgeFactors, OfProducts) {
+  const Tensor m = tensor({{1, 2}, {3, 4}}, {.dtype = DType::i8});
+  const char* overflow = "value cannot be converted to type int8_t without overflow";
+  EXPECT_EQ(message_of([&] { core::addmm(m, m, m, 1, 200); }), overflow);
+  EXPECT_EQ(message_of([&] { core::addmv(m[0], m, m[0], 200); }), overflow);
+  EXPECT_EQ(message_of([&] { core::baddbmm(m.unsqueeze(0), m.unsqueeze(0), m.unsqueeze(0), 1, 200); }), overflow);
+  EXPECT_EQ(core::to_string(core::addmv(m[0], m, m[0], 1.5, 1.5)), "tensor([ 6, 13], dtype=torch.int8)");
+  EXPECT_EQ(message_of([&] { core::addr(m, m[0], m[1], 1.5); }),
+            "For integral input tensors, argument beta must not be a floating point number.");
+}
+
+TEST(EdgeFactors, AddcmulOfIntegers) {
+  const Tensor x = tensor({1, 2, 3}, {.dtype = DType::i8}), y = tensor({1, 0, 2}, {.dtype = DType::i8});
+  EXPECT_EQ(core::to_string(core::addcmul(x, y, x, 127)), "tensor([-128,    2,   -3], dtype=torch.int8)");
+  EXPECT_EQ(core::to_string(x.clone().addcmul_(y, x, 2)), "tensor([ 3,  2, 15], dtype=torch.int8)");
+  EXPECT_EQ(core::to_string(core::addcmul(tensor({1, 2}), tensor({3, 4}, {.dtype = DType::i32}), tensor({true, true}))),
+            "tensor([4, 6])");
+  EXPECT_EQ(message_of([&] { core::addcmul(x, y, x, 200); }),
+            "value cannot be converted to type int8_t without overflow");
+  EXPECT_EQ(message_of([&] { x.clone().addcdiv_(y, x, 1); }).substr(0, 51),
+            "Integer division with addcdiv is no longer supporte");
+}
+
+TEST(EdgeFactors, NoElementsHaveNoZeroDivisor) {
+  const Tensor none = core::zeros({0}, {.dtype = DType::i32}), zero = tensor({0}, {.dtype = DType::i32});
+  EXPECT_EQ(core::floor_divide(none, zero).sizes(), core::Shape{0});
+  EXPECT_EQ(core::remainder(none, zero).sizes(), core::Shape{0});
+  EXPECT_EQ(core::fmod(none, zero).sizes(), core::Shape{0});
+  EXPECT_EQ(core::floor_divide(none, 0).sizes(), core::Shape{0});
+}
+
 TEST(EdgeIntegers, ActivationsStayIntegers) {
   const Tensor x = tensor({-2, 0, 3}, {.dtype = DType::i32});
   EXPECT_EQ(core::to_string(core::hardtanh(x, -1, 2)), "tensor([-1,  0,  2], dtype=torch.int32)");
