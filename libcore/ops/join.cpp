@@ -172,9 +172,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const std::stri
     beside[i] = sizes[i];
     result.push_back(ordered[i].view(beside).expand(sizes));
   }
-  if (!swap) return result;
-  std::swap(result[0], result[1]);
-  for (Tensor& grid : result) grid = grid.transpose(0, 1);
+  if (swap) std::swap(result[0], result[1]);
   return result;
 }
 

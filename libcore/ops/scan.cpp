@@ -145,6 +145,12 @@ Tensor summing_input(const Tensor& x, std::optional<DType> dtype) {
   return is_inexact(x.dtype()) ? x : x.to(DType::i64);
 }
 
+/// Narrow integers as int64, which ends in the same bits.
+Tensor scanned(ScanOp op, const Tensor& x, std::int64_t dim) {
+  if (is_inexact(x.dtype())) return raw::scan(op, x, dim);
+  return raw::cast(raw::scan(op, raw::cast(x, DType::i64), dim), x.dtype());
+}
+
 }  // namespace
 
 const Tensor& cumsum_(const Tensor& x, std::int64_t dim) {
@@ -211,7 +217,7 @@ Tensor cumsum(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
     if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cumsum(to(x), dim, dtype);
   }
   Tensor in = summing_input(x, dtype);
-  Tensor out = raw::scan(ScanOp::cumsum, in, dim);
+  Tensor out = scanned(ScanOp::cumsum, in, dim);
   if (!needs_grad(in)) return out;
   auto node = make_node<CumsumBackward>(in);
   node->dim = raw::wrap_dim(dim, x.dim());
@@ -225,7 +231,7 @@ Tensor cumprod(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
     if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cumprod(to(x), dim, dtype);
   }
   Tensor in = summing_input(x, dtype);
-  Tensor out = raw::scan(ScanOp::cumprod, in, dim);
+  Tensor out = scanned(ScanOp::cumprod, in, dim);
   if (!needs_grad(in)) return out;
   auto node = make_node<CumprodBackward>(in);
   node->dim = raw::wrap_dim(dim, x.dim());

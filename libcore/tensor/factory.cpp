@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <sstream>
 #include <string>
 
 #include "libcore/backend/device_registry.h"
@@ -145,18 +146,33 @@ Tensor ones_like(const Tensor& like, const TensorOptions& options) {
   return full_like(like, 1, options);
 }
 
+namespace {
+
+void refuse_bool(DType dtype, const char* kernel) {
+  if (dtype != DType::boolean) return;
+  throw Error(ErrorCode::not_implemented, "\"" + std::string(kernel) + "\" not implemented for 'Bool'");
+}
+
+}  // namespace
+
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
   if (core::detail::traced_now())
     return core::detail::traced("arange", {}, {{"start", start}, {"end", end}, {"step", step}},
                                 [&] { return arange(start, end, step, options); });
+  bool is_float = start.is_float() || end.is_float() || step.is_float();
+  DType dtype = options.dtype.value_or(is_float ? default_dtype() : DType::i64);
+  refuse_bool(dtype, "arange_cpu");
   double by = step.to_double();
   double span = end.to_double() - start.to_double();
   if (by == 0) throw Error(ErrorCode::runtime, "step must be nonzero");
+  if (!std::isfinite(span)) {
+    std::ostringstream text;
+    text << "unsupported range: " << start.to_double() << " -> " << end.to_double();
+    throw Error(ErrorCode::runtime, text.str());
+  }
   if (span != 0 && (span > 0) != (by > 0)) {
     throw Error(ErrorCode::runtime, "upper bound and lower bound inconsistent with step sign");
   }
-  bool is_float = start.is_float() || end.is_float() || step.is_float();
-  DType dtype = options.dtype.value_or(is_float ? default_dtype() : DType::i64);
   Tensor made = allocate({static_cast<std::int64_t>(std::ceil(span / by))}, dtype, options);
   const CopyTable* table = raw::backend_of(made).ops().copy;
   if (table == nullptr) return finish(made, options);
@@ -199,6 +215,12 @@ std::int64_t checked_steps(std::int64_t steps) {
   return steps;
 }
 
+/// An end of a line of numbers, which integers have whole. Error(runtime) as full() where the type cannot hold it.
+double end_in(DType dtype, double value) {
+  raw::check_fits_halves_too(value, dtype);
+  return is_integer(dtype) ? std::trunc(value) : value;
+}
+
 /// That `layout` names each dimension once.
 void check_layout(const Shape& sizes, const Shape& layout) {
   if (sizes.size() != layout.size()) {
@@ -226,6 +248,8 @@ void check_layout(const Shape& sizes, const Shape& layout) {
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
   checked_steps(steps);
   DType dtype = options.dtype.value_or(default_dtype());
+  refuse_bool(dtype, "linspace_cpu");
+  if (steps > 0) start = end_in(dtype, start), end = end_in(dtype, end);
   std::vector<double> values = dtype == DType::f32
                                    ? linspace_values(static_cast<float>(start), static_cast<float>(end), steps)
                                    : linspace_values(start, end, steps);
@@ -238,14 +262,15 @@ Tensor logspace(double start, double end, std::int64_t steps, double base, const
   const DType dtype = options.dtype.value_or(default_dtype());
   TensorOptions all = options;
   all.dtype = dtype;
+  refuse_bool(dtype, "logspace_cpu");
+  if (steps > 0) start = end_in(dtype, start), end = end_in(dtype, end);
   if (dtype == DType::f32) {
     std::vector<double> values =
         linspace_values(static_cast<float>(start), static_cast<float>(end), checked_steps(steps));
     for (double& value : values) value = std::pow(static_cast<float>(base), static_cast<float>(value));
     return from_values(values, all);
   }
-  const auto whole = [&](double value) { return is_floating(dtype) ? value : std::trunc(value); };
-  std::vector<double> values = linspace_values(whole(start), whole(end), checked_steps(steps));
+  std::vector<double> values = linspace_values(start, end, checked_steps(steps));
   for (double& value : values) value = std::pow(base, value);
   return from_values(values, all);
 }
@@ -269,6 +294,12 @@ Tensor empty_permuted(const Shape& sizes, const Shape& physical_layout, const Te
 }
 
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, const TensorOptions& options) {
+  const auto check_count = [](const char* name, std::int64_t count) {
+    if (count >= 0) return;
+    throw Error(ErrorCode::runtime, name + std::string(" must be greater or equal to 0, got ") + std::to_string(count));
+  };
+  check_count("n", rows);
+  if (columns) check_count("m", *columns);
   Tensor made = allocate({rows, columns.value_or(rows)}, options.dtype.value_or(default_dtype()), options);
   raw::fill_into(made, 0);
   std::int64_t count = std::min(rows, columns.value_or(rows));

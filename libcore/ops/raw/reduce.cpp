@@ -154,7 +154,10 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const 
     if (Tensor out = held_mean(x, options); out.defined()) return out;
   }
   DType dtype = result_dtype(op, x, options.dtype);
-  Tensor in = cast(x, kernel_dtype(x, &ReductionTable::reduce, op, dtype));
+  const bool adds_up = op == ReduceOp::sum || op == ReduceOp::prod;
+  const bool is_narrow = adds_up && !is_inexact(dtype) && dtype != DType::i64;  // int64 ends in the same bits
+  Tensor in =
+      is_narrow ? cast(cast(x, dtype), DType::i64) : cast(x, kernel_dtype(x, &ReductionTable::reduce, op, dtype));
   InlineVector<bool, 8> reduced = reduced_dims(options.dims, x.dim());
   bool by_position = op == ReduceOp::argmax || op == ReduceOp::argmin;
   Tensor out = run_reduce(op, by_position && options.dims.empty() ? contiguous(in) : in, reduced, args, nullptr);

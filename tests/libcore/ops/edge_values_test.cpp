@@ -175,4 +175,38 @@ TEST(EdgeIntegers, ActivationsStayIntegers) {
   EXPECT_EQ(message_of([] { core::hardtanh(tensor({true})); }), "Bool inputs not supported for hardtanh");
 }
 
+TEST(EdgeIntegers, SumsOfNarrowTypes) {
+  const Tensor x = tensor({100, 100, 100}, {.dtype = DType::i16});
+  EXPECT_EQ(core::to_string(core::sum(x, {.dtype = DType::i8})), "tensor(44, dtype=torch.int8)");
+  EXPECT_EQ(core::to_string(core::prod(x, {.dtype = DType::i32})), "tensor(1000000, dtype=torch.int32)");
+  EXPECT_EQ(core::to_string(core::cumsum(x, 0, DType::i8)), "tensor([100, -56,  44], dtype=torch.int8)");
+  EXPECT_EQ(core::to_string(core::sum(tensor({1.9, 2.9}), {.dtype = DType::i32})), "tensor(3, dtype=torch.int32)");
+  EXPECT_EQ(core::to_string(core::prod(tensor({0, 2}), {.dtype = DType::boolean})), "tensor(False)");
+  EXPECT_EQ(core::to_string(tensor({1, 2, 3}, {.dtype = DType::i32}).cumsum_(0)),
+            "tensor([1, 3, 6], dtype=torch.int32)");
+}
+
+TEST(EdgeRanges, OfNarrowTypes) {
+  EXPECT_EQ(core::to_string(core::linspace(1.7, 9.3, 6, {.dtype = DType::i8})),
+            "tensor([1, 2, 4, 5, 7, 9], dtype=torch.int8)");
+  const char* overflow = "value cannot be converted to type int8_t without overflow";
+  EXPECT_EQ(message_of([] { core::linspace(0, 300, 3, {.dtype = DType::i8}); }), overflow);
+  EXPECT_EQ(message_of([] { core::logspace(0, 300, 3, 10, {.dtype = DType::i8}); }), overflow);
+  EXPECT_EQ(message_of([] { core::linspace(0, 70000, 3, {.dtype = DType::f16}); }),
+            "value cannot be converted to type c10::Half without overflow");
+  EXPECT_EQ(message_of([] { core::linspace(0, 1, 3, {.dtype = DType::boolean}); }),
+            "\"linspace_cpu\" not implemented for 'Bool'");
+  EXPECT_EQ(message_of([] { core::arange(0, 3, {.dtype = DType::boolean}); }),
+            "\"arange_cpu\" not implemented for 'Bool'");
+  EXPECT_EQ(message_of([] { core::arange(kInf); }), "unsupported range: 0 -> inf");
+  EXPECT_EQ(message_of([] { core::eye(-1); }), "n must be greater or equal to 0, got -1");
+  EXPECT_EQ(message_of([] { core::eye(2, -1); }), "m must be greater or equal to 0, got -1");
+}
+
+TEST(EdgeRanges, MeshgridByColumns) {
+  const auto grids = core::meshgrid({tensor({1, 2, 3}), tensor({4, 5})}, "xy");
+  EXPECT_EQ(core::to_string(grids[0]), "tensor([[1, 2, 3],\n        [1, 2, 3]])");
+  EXPECT_EQ(core::to_string(grids[1]), "tensor([[4, 4, 4],\n        [5, 5, 5]])");
+}
+
 }  // namespace
