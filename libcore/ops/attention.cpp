@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "libcore/autograd/autocast_casts.h"
@@ -18,6 +19,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/attention.h"
 #include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
@@ -70,6 +72,14 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b
   const Tensor weights = weights_of(scores, o.is_causal ? Tensor() : hidden_rows(bias));
   if (kept.defined()) return matmul(weights * kept * (1 / (1 - o.dropout)), v);
   return matmul(dropout(weights, o.dropout, o.dropout > 0), v);
+}
+
+void check_dtypes(const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (k.dtype() == q.dtype() && v.dtype() == q.dtype()) return;
+  const auto name = [](const Tensor& t) { return std::string(raw::kernel::c_type_name(t.dtype())); };
+  throw Error(ErrorCode::runtime,
+              "Expected query, key, and value to have the same dtype, but got query.dtype: " + name(q) +
+                  " key.dtype: " + name(k) + " and value.dtype: " + name(v) + " instead.");
 }
 
 constexpr const char* kName = "ScaledDotProductFlashAttentionForCpuBackward0";
@@ -130,6 +140,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     throw Error(ErrorCode::runtime,
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   }
+  check_dtypes(q, k, v);
   if (q.dim() == 3) {
     AttentionOptions batched = o;
     if (o.mask.defined() && o.mask.dim() == 3) batched.mask = o.mask.unsqueeze(0);

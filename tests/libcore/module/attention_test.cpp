@@ -1,6 +1,7 @@
 #include "libcore/ops/attention.h"
 #include "libcore/autograd/autograd.h"
 #include "libcore/backend/threads.h"
+#include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
@@ -16,6 +17,7 @@
 
 namespace {
 
+using core::DType;
 using core::Shape;
 using core::Tensor;
 
@@ -179,6 +181,30 @@ TEST_F(Attention, SecondDerivativesAreThoseOfDouble) {
   };
   expect_close(second(leaf(q), leaf(k), leaf(v)),
                second(leaf(q.to_double()), leaf(k.to_double()), leaf(v.to_double())));
+}
+
+TEST(AttentionEdges, OfATinyNegativeScaleIsAMean) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const Tensor q = core::ones({1, 1, 5, 8}, {.dtype = dtype}), v = core::full({1, 1, 5, 8}, 3, {.dtype = dtype});
+    for (const double scale : {-1e-50, -1e-40, 1e-40, 0.0}) {
+      for (const bool is_causal : {false, true}) {
+        const Tensor out = core::scaled_dot_product_attention(q, q, v, {.is_causal = is_causal, .scale = scale});
+        EXPECT_TRUE(core::allclose(out, v)) << scale << is_causal;
+      }
+    }
+  }
+}
+
+TEST(AttentionEdges, NeedsOneDtype) {
+  const Tensor x = core::ones({1, 1, 5, 8}, {.dtype = DType::bf16});
+  try {
+    core::scaled_dot_product_attention(x, x, x.to(DType::f64));
+    FAIL();
+  } catch (const core::Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "Expected query, key, and value to have the same dtype, but got query.dtype: c10::BFloat16 key.dtype: "
+                 "c10::BFloat16 and value.dtype: double instead.");
+  }
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ struct Exponents {
       : factor(static_cast<float>(scale * std::numbers::log2e)),
         sign(scale < 0 ? -1.0F : 1.0F),
         hidden(-sign * std::numeric_limits<float>::infinity()) {
-    if (factor == 0) factor = std::numeric_limits<float>::min();  // a hidden score stays one
+    // A hidden score stays one.
+    if (std::abs(factor) < std::numeric_limits<float>::min()) factor = sign * std::numeric_limits<float>::min();
   }
 };
 
