@@ -8,6 +8,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/detail/composed.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/conv.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/op_scope.h"
@@ -282,9 +283,10 @@ Tensor conv_tbc(const Tensor& x, const Tensor& weight, const Tensor& bias, std::
   check(x.size(2) == weight.size(1), "Input dim 2 (input channels) is not == dim 1 in the weight tensor");
   check(weight.size(2) == bias.size(0), "Bias size must equal dim 2 in the weight tensor (output channels).");
   return composed("ConvTbcBackward0", {x, weight, bias}, [pad](const TensorList& in) {
-    return conv1d(in[0].permute({1, 2, 0}), in[1].permute({2, 1, 0}), in[2], {.padding = {pad}})
-        .permute({2, 0, 1})
-        .contiguous();
+    const Tensor out = conv1d(in[0].permute({1, 2, 0}), in[1].permute({2, 1, 0}), in[2], {.padding = {pad}})
+                           .permute({2, 0, 1})
+                           .contiguous();
+    return in[0].size(2) > 0 ? out : add(out, in[2]);  // conv1d() of no channels leaves the bias out
   });
 }
 

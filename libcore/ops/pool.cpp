@@ -1,5 +1,6 @@
 #include "libcore/ops/pool.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -214,11 +215,27 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options
   return pool(FixedWindows{raw::avg_pool2d_plan(x, kernel, options), x.sizes()}, x, true);
 }
 
+namespace {
+
+/// An image without pixels has no mean; one of no channels or of an empty batch gives as little.
+void check_windows_hold_some(const Tensor& x) {
+  for (std::int64_t dim = std::max<std::int64_t>(0, x.dim() - 2); dim < x.dim(); ++dim) {
+    if (x.size(dim) != 0) continue;
+    throw Error(ErrorCode::runtime,
+                "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has "
+                "sizes " +
+                    to_list(x.sizes()) + " with dimension " + std::to_string(dim) + " being empty");
+  }
+}
+
+}  // namespace
+
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
   if (core::detail::traced_now())
     return core::detail::traced("adaptive_avg_pool2d", {x}, {{"h", output.h.value_or(0)}, {"w", output.w.value_or(0)}},
                                 [&] { return adaptive_avg_pool2d(x, output); });
   const core::detail::OpScope scope("adaptive_avg_pool2d", x);
+  check_windows_hold_some(x);
   if (output.h == 1 && output.w == 1 && x.dim() >= 2) return mean(x, {.dims = {-1, -2}, .keepdim = true});
   Tensor out = raw::adaptive_avg_pool2d(x, output);
   if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes(), raw::kernel::order_of(x)}, x, true);

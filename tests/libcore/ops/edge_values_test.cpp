@@ -5,9 +5,11 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
+#include "libcore/ops/conv.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
 #include "libcore/ops/scan.h"
 #include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
@@ -207,6 +209,25 @@ TEST(EdgeRanges, MeshgridByColumns) {
   const auto grids = core::meshgrid({tensor({1, 2, 3}), tensor({4, 5})}, "xy");
   EXPECT_EQ(core::to_string(grids[0]), "tensor([[1, 2, 3],\n        [1, 2, 3]])");
   EXPECT_EQ(core::to_string(grids[1]), "tensor([[4, 4, 4],\n        [5, 5, 5]])");
+}
+
+TEST(EdgeSizes, MeansOfNothingAreRefused) {
+  EXPECT_EQ(message_of([] {
+              core::adaptive_avg_pool1d(core::zeros({2, 2, 0}), 2);
+            }),
+            "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            "[2, 2, 1, 0] with dimension 3 being empty");
+  EXPECT_EQ(message_of([] {
+              core::adaptive_avg_pool2d(core::zeros({0, 2, 0, 5}), 2);
+            }),
+            "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            "[0, 2, 0, 5] with dimension 2 being empty");
+  EXPECT_EQ(core::adaptive_avg_pool2d(core::zeros({2, 0, 5, 5}), 2).sizes(), (core::Shape{2, 0, 2, 2}));
+}
+
+TEST(EdgeSizes, ConvTbcOfNoChannelsIsItsBias) {
+  const Tensor out = core::conv_tbc(core::zeros({3, 1, 0}), core::zeros({2, 0, 2}), tensor({1.5, -2.0}));
+  EXPECT_EQ(core::to_string(out), "tensor([[[ 1.5000, -2.0000]],\n\n        [[ 1.5000, -2.0000]]])");
 }
 
 }  // namespace
