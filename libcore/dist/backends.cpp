@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
@@ -24,7 +25,7 @@ using core::detail::fail_value;
 constexpr std::size_t kNamed = 3;
 /// How long rank 0, whose process may serve the store, waits until all have read it.
 constexpr Milliseconds kFarewell(5000);
-constexpr char kSpoken[] = "backend/rank ";
+constexpr Milliseconds kPoll(5);
 constexpr char kRead[] = "backend/read";
 constexpr char kAllRead[] = "backend/all read";
 
@@ -80,14 +81,7 @@ std::string why_through_host(int ranks) {
   return has + " for " + std::to_string(ranks) + " ranks, of which no launcher says how many this machine has";
 }
 
-/// Under which those are counted that take the same.
-std::string key_of(const Backends& one) {
-  return "backend/of " + one.cpu + "/" + one.cuda;
-}
-/// Four lines, the last of which may hold more.
-std::string packed(const Backends& one) {
-  return one.text + "\n" + one.cpu + "\n" + one.cuda + "\n" + one.why;
-}
+/// Of packed(): four lines, the last of which may hold more.
 Backends unpacked(std::string_view text) {
   Backends one;
   for (std::string* part : {&one.text, &one.cpu, &one.cuda}) {
@@ -137,11 +131,28 @@ bool meets_in_host(const std::vector<Backends>& all) {
   });
 }
 
+/// Error(runtime), the same on every rank, where one that names nccl cannot use it: the others would wait in vain.
+void fail_where_nccl_cannot_be(const std::vector<Backends>& all, const Watch& watch) {
+  std::map<std::string, std::vector<int>> without;  // by the reason
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].cuda == "nccl" && !all[rank].why.empty()) without[all[rank].why].push_back(static_cast<int>(rank));
+  }
+  if (without.empty()) return;
+  std::string text;
+  for (const auto& [why, ranks] : without) text += (text.empty() ? "" : "; ") + names_of(ranks, watch) + ": " + why;
+  fail("the backend nccl is named, which not all ranks can use: " + text);
+}
+
 /// No process ends, and with it the store, before all know what the others take; also one that exchanges nothing.
-void wait_until_all_have_read(int rank, int size, Store& store) {
+void wait_until_all_have_read(int rank, int size, const Watch& watch) {
+  Store& store = *watch.store();
   try {
     if (store.add(kRead, 1) == size) store.set(kAllRead, "");
-    if (rank == 0) store.wait({kAllRead}, kFarewell);
+    if (rank != 0) return;
+    const Deadline until = deadline_after(kFarewell);
+    while (!store.check({kAllRead}) && !watch.has_lost_any() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(kPoll);
+    }
   } catch (const Error&) {  // one that is gone, as whoever waits for it comes to know
   }
 }
@@ -151,31 +162,30 @@ void wait_until_all_have_read(int rank, int size, Store& store) {
 Backends chosen_backends(const std::string& text) {
   std::string small = text;
   std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  const Backends found = small.find(':') == std::string::npos ? of_one_name(small) : of_pairs(small);
-  if (found.cuda != "nccl") return found;
-  if (const std::string why = nccl::why_no_ranks(); !why.empty()) fail(why);
+  Backends found = small.find(':') == std::string::npos ? of_one_name(small) : of_pairs(small);
+  if (found.cuda == "nccl") found.why = nccl::why_no_ranks();
   return found;
 }
 
 Backends settled(Backends ours, int ranks) {
+  if (ours.cuda == "nccl" && ranks == 1 && !ours.why.empty()) fail(ours.why);
   if (ours.cuda != "any") return ours;
   ours.why = why_through_host(ranks);
   ours.cuda = ours.why.empty() ? "nccl" : "host";
   return ours;
 }
 
-void say_backends(const Backends& ours, int rank, Store& store) {
-  store.set(kSpoken + std::to_string(rank), packed(ours));
-  store.add(key_of(ours), 1);
+std::string packed(const Backends& one) {
+  return one.text + "\n" + one.cpu + "\n" + one.cuda + "\n" + one.why;
 }
 
-Backends agreed_backends(Backends ours, int rank, int size, Store& store, const Watch& watch) {
-  const bool are_alike = store.add(key_of(ours), 0) == size;
+Backends agreed_backends(Backends ours, int rank, int size, const Watch& watch) {
   std::vector<Backends> all;
-  for (int other = 0; !are_alike && other < size; ++other) {
-    all.push_back(unpacked(store.get(kSpoken + std::to_string(other))));
-  }
-  wait_until_all_have_read(rank, size, store);
+  for (int other = 0; other < size; ++other) all.push_back(unpacked(watch.said(other)));
+  wait_until_all_have_read(rank, size, watch);
+  fail_where_nccl_cannot_be(all, watch);
+  const bool are_alike = std::all_of(all.begin(), all.end(),
+                                     [&](const Backends& one) { return one.cpu == ours.cpu && one.cuda == ours.cuda; });
   if (are_alike) return ours;
   if (!meets_in_host(all)) {
     fail("the ranks do not take the same backend, which would wait for each other in vain: " + by_rank(all, watch) +

@@ -72,6 +72,8 @@ struct EngineOptions {
   std::string interface;              ///< in its place, the name of a network card
   Milliseconds timeout = kStoreTimeout;
   std::vector<int> ranks = {};  ///< of the default group
+  /// Whether one of the ranks is gone, so that connecting to all is given up. From any thread.
+  std::function<bool()> is_in_vain = [] { return false; };
 };
 
 /// Error(unsupported) "... install libgloo-dev ..." where libcore was built without Gloo.

@@ -10,20 +10,25 @@
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/context.h>
 #include <gloo/gather.h>
 #include <gloo/reduce.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
 #include <gloo/scatter.h>
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #endif
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "libcore/base/error.h"
@@ -36,26 +41,6 @@ namespace core::distributed {
 namespace {
 
 using Byte = std::uint8_t;
-
-/// Our store as Gloo sees one.
-class GlooStore final : public gloo::rendezvous::Store {
- public:
-  explicit GlooStore(distributed::Store& store) : store_(store) {}
-  void set(const std::string& key, const std::vector<char>& data) override {
-    store_.set(key, std::string_view(data.data(), data.size()));
-  }
-  std::vector<char> get(const std::string& key) override {
-    const std::string value = store_.get(key);
-    return {value.begin(), value.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override { store_.wait(keys); }
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
-    store_.wait(keys, timeout);
-  }
-
- private:
-  distributed::Store& store_;
-};
 
 /// One for each place, for the whole life of the process: its thread may not end while groups exist.
 std::shared_ptr<gloo::transport::Device> device_at(const EngineOptions& options) {
@@ -84,17 +69,112 @@ std::uint64_t slot_of(std::uint64_t kind, std::uint32_t tag, std::int64_t bytes)
 constexpr std::uint64_t kAllToAll = 0x40;
 constexpr std::uint64_t kMessage = 0x41;
 
+/// Connects to all others as gloo::rendezvous::Context does, but not for five time-outs where one does not come: a
+/// thread beside looks whether it is in vain.
+class Mesh final : public gloo::Context {
+ public:
+  explicit Mesh(const EngineOptions& options) : gloo::Context(options.rank, options.size) {
+    setTimeout(options.timeout);
+  }
+  void connect(const EngineOptions& options, std::shared_ptr<gloo::transport::Device>& device) {
+    const detail::BlockedSignal no_pipe(SIGPIPE);
+    device_ = device;
+    transportContext_ = device->createContext(rank, size);
+    transportContext_->setTimeout(options.timeout);
+    say_addresses(*options.store);
+    const Guard guard(*this, options);
+    for (int other = 0; other < size; ++other) {
+      if (other == rank) continue;
+      const std::string key = std::to_string(other);
+      while (!options.store->check({key})) {
+        guard.check();
+        wait_a_while(*options.store, key);
+      }
+      guard.check();
+      getPair(other)->connect(own_part(options.store->get(key), other));
+      guard.check();
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Milliseconds kPause{50};
+
+  /// Closes all connections, over and over, once there is no more to wait for: that ends a wait in Gloo.
+  class Guard {
+   public:
+    Guard(Mesh& mesh, const EngineOptions& options)
+        : options_(options), until_(Clock::now() + options.timeout), thread_([this, &mesh] { watch_over(mesh); }) {}
+    ~Guard() {
+      {
+        const std::lock_guard lock(mutex_);
+        is_done_ = true;
+      }
+      changed_.notify_all();
+      thread_.join();
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    void check() const {
+      if (options_.is_in_vain()) throw std::runtime_error("one of them is gone");
+      if (given_up_ || Clock::now() >= until_)
+        throw std::runtime_error("Timed out waiting " + std::to_string(options_.timeout.count()) +
+                                 "ms for one of them");
+    }
+
+   private:
+    void watch_over(Mesh& mesh) {
+      std::unique_lock lock(mutex_);
+      while (!changed_.wait_for(lock, kPause, [this] { return is_done_; })) {
+        if (!options_.is_in_vain() && Clock::now() < until_) continue;
+        given_up_ = true;
+        mesh.closeConnections();
+      }
+    }
+    const EngineOptions& options_;
+    Clock::time_point until_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool is_done_ = false;
+    std::atomic<bool> given_up_ = false;
+    std::thread thread_;
+  };
+
+  void say_addresses(Store& store) {
+    std::string addresses;
+    for (int other = 0; other < size; ++other) {
+      if (other == rank) continue;
+      const std::vector<char> bytes = transportContext_->createPair(other)->address().bytes();
+      addresses.append(bytes.begin(), bytes.end());
+    }
+    store.set(std::to_string(rank), addresses);
+  }
+  /// Of what another one said, which has no address for itself.
+  std::vector<char> own_part(const std::string& addresses, int other) const {
+    const std::size_t bytes = addresses.size() / static_cast<std::size_t>(size - 1);
+    const auto place = static_cast<std::size_t>(rank > other ? rank - 1 : rank);
+    const std::string part = addresses.substr(place * bytes, bytes);
+    return {part.begin(), part.end()};
+  }
+  static void wait_a_while(Store& store, const std::string& key) {
+    try {
+      store.wait({key}, kPause);
+    } catch (const LostStore&) {
+      throw;
+    } catch (const Error&) {  // not there yet
+    }
+  }
+};
+
 class GlooEngine final : public Engine {
  public:
   explicit GlooEngine(const EngineOptions& options)
       : rank_(options.rank), size_(options.size), near_(options.rank, options.size) {
     std::shared_ptr<gloo::transport::Device> device = device_at(options);
-    auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
-    context->setTimeout(options.timeout);
-    GlooStore store(*options.store);
-    context_ = context;
+    auto mesh = std::make_shared<Mesh>(options);
+    context_ = mesh;
     try {
-      connect(*context, store, device);
+      mesh->connect(options, device);
       // Whoever is done early may end, and must not cut off one that is still connecting.
       barrier({kConnected, options.timeout});
     } catch (const Error&) {
@@ -188,11 +268,6 @@ class GlooEngine final : public Engine {
   static constexpr std::uint32_t kCards = 0xfffffffe;
   static constexpr std::uint32_t kMet = 0xfffffffd;
 
-  static void connect(gloo::rendezvous::Context& context, GlooStore& store,
-                      std::shared_ptr<gloo::transport::Device>& device) {
-    const detail::BlockedSignal no_pipe(SIGPIPE);
-    context.connectFullMesh(store, device);
-  }
   template <class Options>
   static void begin(Options& options, const Call& call) {
     options.setTag(call.tag);

@@ -10,6 +10,8 @@
 #include <iostream>
 #include <mutex>
 #include <set>
+#include <string_view>
+#include <thread>
 
 #include "libcore/backend/nccl_rank.h"
 #include "libcore/base/error.h"
@@ -36,7 +38,6 @@ struct World {
   std::string interface;
   Backends backends;
   bool is_mpi() const { return backends.cpu == "mpi"; }
-  std::int64_t inits = 0;
   std::int64_t groups_made = 0;
 };
 World& world() {
@@ -50,6 +51,7 @@ struct Meeting {
   int size = 1;
   std::string host = "127.0.0.1";  // of rank 0, to find out which of our addresses is seen from there
   std::uint16_t port = 0;
+  std::shared_ptr<TcpStore> over_tcp = {};  // the store, where it is of this meeting alone
 };
 
 std::int64_t given(const std::optional<std::int64_t>& option, const std::optional<std::int64_t>& said,
@@ -71,11 +73,15 @@ Meeting checked(Meeting meeting, std::int64_t rank, std::int64_t size) {
 
 /// The store served by rank 0, or by torchrun.
 void open_tcp_store(Meeting& meeting, Milliseconds timeout, bool agent_store) {
-  meeting.store = std::make_shared<TcpStore>(TcpStore::Options{.host = meeting.host,
-                                                               .port = meeting.port,
-                                                               .world_size = meeting.size,
-                                                               .is_server = meeting.rank == 0 && !agent_store,
-                                                               .timeout = timeout});
+  // Rank 0 waits for the others afterwards, in the watch.
+  auto store = std::make_shared<TcpStore>(TcpStore::Options{.host = meeting.host,
+                                                            .port = meeting.port,
+                                                            .world_size = meeting.size,
+                                                            .is_server = meeting.rank == 0 && !agent_store,
+                                                            .wait_for_workers = false,
+                                                            .timeout = timeout});
+  if (!agent_store) meeting.over_tcp = store;
+  meeting.store = std::move(store);
 }
 
 /// Of this machine: what MASTER_ADDR says, else the one from which other networks are reached.
@@ -102,6 +108,11 @@ Meeting meet_by_environment(const InitOptions& options) {
   meeting.host = *facts.master_addr;
   meeting.port = *facts.master_port;
   open_tcp_store(meeting, options.timeout, facts.agent_store);
+  // The store of torchrun stays when it starts all again, with what the ranks before left in it.
+  if (facts.agent_store) {
+    const std::string attempt = "/worker/attempt_" + std::to_string(facts.attempt);
+    meeting.store = std::make_shared<PrefixStore>(attempt, meeting.store);
+  }
   return meeting;
 }
 
@@ -159,6 +170,7 @@ Meeting meet_by_mpi(const InitOptions& options) {
     auto store = std::make_shared<TcpStore>(
         TcpStore::Options{.host = meeting.host, .port = 0, .is_server = true, .timeout = options.timeout});
     place = std::to_string(store->port()) + " " + meeting.host;
+    meeting.over_tcp = store;
     meeting.store = std::move(store);
   }
   place = share_by_mpi(place, options.timeout);
@@ -208,6 +220,33 @@ std::int64_t local_rank() {
   return facts.local_rank.value_or(facts.rank.value_or(0));
 }
 
+/// The engine; where there is none because another rank is gone, the error that names it.
+std::unique_ptr<Engine> connected_engine(const EngineOptions& options) {
+  const World& all = world();
+  try {
+    return all.is_mpi() ? make_mpi_engine(options) : make_gloo_engine(options);
+  } catch (const std::exception& error) {
+    // The news takes another road than the broken connection; after a time-out the others wait for ours.
+    const bool timed_out = std::string_view(error.what()).find("imed out") != std::string_view::npos;
+    for (const Deadline until = deadline_after(Watch::kGrace); all.watch;) {
+      if (const auto event = all.watch->event_of(options.ranks)) {
+        throw Error(ErrorCode::runtime, "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size) +
+                                            ": connecting to all others: " + all.watch->sentence(*event));
+      }
+      if (timed_out || std::chrono::steady_clock::now() >= until) break;
+      std::this_thread::sleep_for(Milliseconds(10));
+    }
+    throw;
+  }
+}
+
+std::function<bool()> has_lost_one(const std::shared_ptr<Watch>& watch, const std::vector<int>& ranks) {
+  return [watch, ranks] {
+    const auto event = watch ? watch->event_of(ranks) : std::nullopt;
+    return event && std::chrono::steady_clock::now() - event->when >= Watch::kGrace;
+  };
+}
+
 Group make_group(const std::string& name, const std::vector<int>& ranks, int rank, const std::shared_ptr<Store>& store,
                  Milliseconds timeout) {
   World& all = world();
@@ -229,10 +268,9 @@ Group make_group(const std::string& name, const std::vector<int>& ranks, int ran
                                 .address = all.address,
                                 .interface = all.interface,
                                 .timeout = timeout,
-                                .ranks = ranks};
-    if (!all.backends.cpu.empty()) {
-      parts.engine = all.is_mpi() ? make_mpi_engine(options) : make_gloo_engine(options);
-    }
+                                .ranks = ranks,
+                                .is_in_vain = has_lost_one(all.watch, ranks)};
+    if (!all.backends.cpu.empty()) parts.engine = connected_engine(options);
     EngineOptions on_gpus = options;
     on_gpus.store = std::make_shared<PrefixStore>("cuda", own);
     if (all.backends.cuda == "nccl") parts.make_device_engine = [on_gpus] { return make_nccl_engine(on_gpus); };
@@ -250,17 +288,60 @@ void look_after_all() {
 }
 
 /// When it returns all are there, and take the same backends.
-void meet_the_others(World& all, const Meeting& meeting, const std::shared_ptr<Store>& store, Milliseconds timeout) {
-  say_backends(all.backends, meeting.rank, *store);
-  all.watch = std::make_shared<Watch>(Watch::Options{
-      .rank = meeting.rank, .size = meeting.size, .store = store, .address = all.address, .timeout = timeout});
+std::shared_ptr<Store> meet_the_others(World& all, const Meeting& meeting, Milliseconds timeout) {
+  auto store = std::make_shared<PrefixStore>("default_pg", meeting.store);
+  store->set_timeout(timeout);
+  if (meeting.size == 1) return store;
+  // Ranks that are through with this group before others may begin the next one at the same port at once.
+  const auto leave_the_port = [own = meeting.over_tcp] {
+    if (own) own->stop_listening();
+  };
+  all.watch = std::make_shared<Watch>(Watch::Options{.rank = meeting.rank,
+                                                     .size = meeting.size,
+                                                     .store = store,
+                                                     .address = all.address,
+                                                     .said = packed(all.backends),
+                                                     .all_are_here = leave_the_port,
+                                                     .timeout = timeout});
   try {
-    all.backends = agreed_backends(all.backends, meeting.rank, meeting.size, *store, *all.watch);
+    all.backends = agreed_backends(all.backends, meeting.rank, meeting.size, *all.watch);
   } catch (...) {
     all.watch.reset();
     throw;
   }
   all.watch->set_tick(look_after_all);
+  return all.watch->store();
+}
+
+Meeting checked_meeting(const InitOptions& options) {
+  Meeting meeting = meet(options);
+  if (meeting.rank < meeting.size) return meeting;
+  fail_value("rank is " + std::to_string(meeting.rank) + ", where world_size=" + std::to_string(meeting.size) +
+             " has ranks 0 to " + std::to_string(meeting.size - 1));
+}
+
+struct Met {
+  Meeting meeting;
+  std::shared_ptr<Store> store;  // of what concerns these ranks alone
+};
+
+/// A rank 0 that ends before all have met was one of an earlier group, or is started again: the next is waited for.
+Met meet_all(World& all, const InitOptions& options) {
+  const Deadline deadline = deadline_after(options.timeout);
+  constexpr Milliseconds kPause(50);
+  while (true) {
+    try {
+      Met met{.meeting = checked_meeting(options), .store = nullptr};
+      find_place(all, met.meeting);
+      all.backends = settled(std::move(all.backends), met.meeting.size);
+      met.store = meet_the_others(all, met.meeting, options.timeout);
+      return met;
+    } catch (const LostStore&) {
+      const bool may_be_met_anew = !options.store && !meets_by_mpi(options) && !launch_facts().agent_store;
+      if (!may_be_met_anew || std::chrono::steady_clock::now() + kPause >= deadline) throw;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 /// JSON text of a string.
@@ -301,17 +382,8 @@ void init_process_group(const InitOptions& options) {
   World& all = world();
   if (all.group) fail_value("trying to initialize the default process group twice!");
   all.backends = chosen_backends(options.backend);
-  const Meeting meeting = meet(options);
-  if (meeting.rank >= meeting.size) {
-    fail_value("rank is " + std::to_string(meeting.rank) + ", where world_size=" + std::to_string(meeting.size) +
-               " has ranks 0 to " + std::to_string(meeting.size - 1));
-  }
-  find_place(all, meeting);
-  // A second training of the same processes must not find the keys of the first.
-  auto store = std::make_shared<PrefixStore>("default_pg/" + std::to_string(all.inits++), meeting.store);
-  store->set_timeout(options.timeout);
-  all.backends = settled(std::move(all.backends), meeting.size);
-  if (meeting.size > 1) meet_the_others(all, meeting, store, options.timeout);
+  const Met met = meet_all(all, options);
+  const Meeting& meeting = met.meeting;
   // Ranks that wait for one which ends without destroy_process_group must not wait for it in MPI, nor it for them.
   if (meets_by_mpi(options)) {
     before_mpi_ends([] {
@@ -323,8 +395,10 @@ void init_process_group(const InitOptions& options) {
   std::vector<int> ranks(static_cast<std::size_t>(meeting.size));
   for (int rank = 0; rank < meeting.size; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
   try {
-    all.group = make_group("0", ranks, meeting.rank, store, options.timeout);
-  } catch (...) {
+    all.group = make_group("0", ranks, meeting.rank, met.store, options.timeout);
+  } catch (const std::exception& error) {
+    // What the others hear is not a mere goodbye.
+    if (all.watch && !all.watch->event_of(ranks)) all.watch->say_failed(error.what());
     all.watch.reset();
     throw;
   }

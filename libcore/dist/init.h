@@ -29,7 +29,8 @@ struct InitOptions {
 /// memory by gloo; to know it GPUs are looked for. Each process uses a GPU of its own with nccl: cuda:LOCAL_RANK. The
 /// backend mpi, and `mpi://`, take rank and number of processes from MPI. `env://` reads what torchrun, mpirun or srun
 /// say (launch.h). Errors: PyTorch's texts for what is missing, for a port in use, a rank 0 that does not answer,
-/// processes that do not come, a second call; on every rank, where they name backends that differ.
+/// processes that do not come, a second call; on every rank, where they name backends that differ, or nccl where one of
+/// them cannot use it, or where one ends before all are connected. The next group may meet at the same place at once.
 void init_process_group(const InitOptions& options = {});
 /// Leaves; other ranks that wait for this one are told so. Error(assertion) without a group.
 void destroy_process_group();

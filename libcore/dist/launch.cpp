@@ -152,6 +152,7 @@ LaunchFacts launch_facts() {
   facts.master_addr = variable("MASTER_ADDR");
   facts.master_port = port("MASTER_PORT");
   facts.agent_store = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  facts.attempt = number("TORCHELASTIC_RESTART_COUNT").value_or(0);
   if (variable("RANK") || variable("WORLD_SIZE")) {
     facts.by = LaunchFacts::By::torchrun;
     facts.rank = number("RANK");

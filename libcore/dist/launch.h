@@ -19,6 +19,7 @@ struct LaunchFacts {
   std::optional<std::string> master_addr = {};        ///< of MASTER_ADDR, else the first machine that Slurm gave
   std::optional<std::uint16_t> master_port = {};      ///< of MASTER_PORT, else derived from the job's number
   bool agent_store = false;                           ///< torchrun itself serves the store: rank 0 must not
+  std::int64_t attempt = 0;                           ///< how often torchrun has started all ranks again
 };
 
 /// Error(value) that names a variable which is no number: "RANK=one is no number"; a list of Slurm that is none:

@@ -21,8 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 /// As PyTorch: a second collective may begin while the first is under way.
 constexpr int kThreads = 2;
-/// How long what is on its way may still arrive after its sender has ended.
-constexpr Milliseconds kGrace(400);
 /// After so long a wait others are told what is waited in.
 constexpr Milliseconds kPatience(2000);
 /// Calls of one lane begin in order; each lane has threads of its own. On GPUs messages to a rank and from a rank have
@@ -209,7 +207,7 @@ std::string ProcessGroup::Shared::absent_ranks(const Job& job) const {
 std::exception_ptr ProcessGroup::Shared::explained(const Job& job, const std::string& reason) const {
   const bool timed_out = reason.find("imed out") != std::string::npos;
   // Who is to blame is on its way: the news takes another road than the broken connection.
-  for (const auto until = Clock::now() + kGrace; parts.watch;) {
+  for (const auto until = Clock::now() + Watch::kGrace; parts.watch;) {
     if (std::exception_ptr error = by_event(job)) return error;
     if (timed_out || Clock::now() >= until) break;
     std::this_thread::sleep_for(Milliseconds(10));
@@ -222,7 +220,7 @@ std::exception_ptr ProcessGroup::Shared::explained(const Job& job, const std::st
 
 void ProcessGroup::Shared::look_after(const std::shared_ptr<Job>& job) {
   const Clock::time_point now = Clock::now();
-  if (const auto event = parts.watch->event_of(others()); event && now - event->when >= kGrace) {
+  if (const auto event = parts.watch->event_of(others()); event && now - event->when >= Watch::kGrace) {
     return end(job, by_event(*job));
   }
   std::optional<Clock::time_point> since;

@@ -43,6 +43,16 @@ void send_at_once(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+bool is_connected_to_itself(int fd) {
+  sockaddr_storage ours{};
+  sockaddr_storage theirs{};
+  socklen_t our_size = sizeof ours;
+  socklen_t their_size = sizeof theirs;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&ours), &our_size) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 && our_size == their_size &&
+         std::memcmp(&ours, &theirs, our_size) == 0;
+}
+
 /// One attempt. -1 and the reason when it fails.
 int try_connect(const addrinfo& to, Deadline deadline, std::string* why) {
   const int fd = ::socket(to.ai_family, to.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to.ai_protocol);
@@ -56,6 +66,8 @@ int try_connect(const addrinfo& to, Deadline deadline, std::string* why) {
       ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     }
   }
+  // Where nobody listens at a port that the system gives away, the caller itself may be given it, and meets itself.
+  if (error == 0 && is_connected_to_itself(fd)) error = ECONNREFUSED;
   if (error == 0) {
     send_at_once(fd);
     return fd;
@@ -139,14 +151,20 @@ void Socket::close() {
   fd_ = -1;
 }
 
+Socket Socket::connect_once(const std::string& host, std::uint16_t port, Deadline deadline, std::string* why) {
+  const Addresses found = resolve(host, port, SOCK_STREAM, why);
+  for (const addrinfo* to = found.get(); to != nullptr; to = to->ai_next) {
+    const int fd = try_connect(*to, deadline, why);
+    if (fd >= 0) return Socket(fd);
+  }
+  return {};
+}
+
 Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline deadline, std::string* why) {
   auto pause = std::chrono::milliseconds(10);
   while (true) {
-    const Addresses found = resolve(host, port, SOCK_STREAM, why);
-    for (const addrinfo* to = found.get(); to != nullptr; to = to->ai_next) {
-      const int fd = try_connect(*to, deadline, why);
-      if (fd >= 0) return Socket(fd);
-    }
+    Socket connected = connect_once(host, port, deadline, why);
+    if (connected.is_open()) return connected;
     if (Clock::now() + pause >= deadline) {
       std::this_thread::sleep_until(deadline);
       return {};

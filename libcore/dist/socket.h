@@ -28,6 +28,9 @@ class Socket {
 
   /// Tries again until the deadline. An invalid socket when nobody answered by then; `why` is the last reason.
   static Socket connect(const std::string& host, std::uint16_t port, Deadline deadline, std::string* why = nullptr);
+  /// The same, at each address of the host once.
+  static Socket connect_once(const std::string& host, std::uint16_t port, Deadline deadline,
+                             std::string* why = nullptr);
   /// Listens at every address of this machine, or at the loopback one alone. Error(io) with PyTorch's text "The server
   /// socket has failed to listen on any local network address. port: ...".
   static Socket listen(std::uint16_t port, bool loopback_alone);

@@ -1,7 +1,5 @@
 #include "libcore/dist/store.h"
 
-#include "libcore/base/error.h"
-
 namespace core::distributed {
 
 namespace detail {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/base/error.h"
 #include "libcore/dist/key_table.h"
 
 namespace core::distributed {
@@ -133,6 +134,12 @@ class PrefixStore final : public Store {
   std::vector<std::string> with_prefix(const std::vector<std::string>& keys) const;
   std::string prefix_;
   std::shared_ptr<Store> store_;
+};
+
+/// Error(io) of a store whose server hung up.
+class LostStore : public Error {
+ public:
+  explicit LostStore(const std::string& text) : Error(ErrorCode::io, text) {}
 };
 
 namespace detail {

@@ -99,7 +99,7 @@ void TcpStore::fail(bool timed_out, Milliseconds timeout) {
   if (timed_out) {
     throw Error(ErrorCode::io, place + " did not answer within " + std::to_string(timeout.count()) + " ms");
   }
-  throw Error(ErrorCode::io, place + " is gone: its process has ended, or refused what it was sent");
+  throw LostStore(place + " is gone: its process has ended, or refused what it was sent");
 }
 
 void TcpStore::exchange(std::string_view bytes, char* answer, std::size_t count, Milliseconds timeout) {

@@ -33,6 +33,8 @@ class TcpStoreServer {
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
   std::uint16_t port() const { return port_; }
+  /// Serves those that are connected, and leaves the port to others. From one thread.
+  void stop_listening();
 
  private:
   struct Loop;
@@ -64,6 +66,10 @@ class TcpStore final : public Store {
   std::int64_t num_keys() override;
   void append(const std::string& key, std::string_view value) override;
 
+  /// Takes no more clients, where this store is the server: the next group may meet at the same port.
+  void stop_listening() {
+    if (server_) server_->stop_listening();
+  }
   const std::string& host() const { return options_.host; }
   std::uint16_t port() const { return options_.port; }
 

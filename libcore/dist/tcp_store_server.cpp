@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct TcpStoreServer::Loop {
 
   Socket listener;
   Socket end_here;   // the thread's end of a pipe
-  Socket end_there;  // closing it ends the thread
+  Socket end_there;  // closing it ends the thread, a byte tells it to listen no more
+  std::atomic<bool> listens = true;
   StoreService service;
   std::map<StoreService::Id, Client> clients;
   std::size_t owed = 0;  // bytes of all outputs
@@ -54,15 +56,25 @@ struct TcpStoreServer::Loop {
       std::vector<StoreService::Id> ids;
       for (const auto& [id, client] : clients) ids.push_back(id);
       if (::poll(all.data(), all.size(), -1) < 0) continue;
-      if (all[0].revents != 0) return;
+      if (all[0].revents != 0 && !obey()) return;
       for (std::size_t i = 0; i < ids.size(); ++i) {
         const short events = all[i + 2].revents;
         if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && !read(ids[i])) hang_up(ids[i]);
         if ((events & POLLOUT) != 0) send(ids[i]);
         for (const StoreService::Id id : service.take_clients_with_output()) send(id);
       }
-      if (all[1].revents != 0) accept();
+      if (listens && all[1].revents != 0) accept();
     }
+  }
+
+  /// False: the thread ends.
+  bool obey() {
+    char byte = 0;
+    if (::read(end_here.fd(), &byte, 1) != 1) return false;
+    listener.close();
+    listens = false;
+    listens.notify_all();
+    return true;
   }
 
   void accept() {
@@ -111,6 +123,12 @@ TcpStoreServer::TcpStoreServer(const Options& options)
     : loop_(std::make_unique<Loop>(options)), port_(loop_->listener.local_port()) {
   const detail::BlockedSignal none;  // they are for the program's own threads
   thread_ = std::thread([loop = loop_.get()] { loop->run(); });
+}
+
+void TcpStoreServer::stop_listening() {
+  const char byte = 0;
+  if (!loop_->listens || ::write(loop_->end_there.fd(), &byte, 1) != 1) return;
+  loop_->listens.wait(true);
 }
 
 TcpStoreServer::~TcpStoreServer() {

@@ -20,6 +20,12 @@ constexpr std::size_t kMaxMessage = std::size_t{64} << 10;
 constexpr int kTickMilliseconds = 100;
 constexpr std::size_t kPositionsKept = 4096;
 constexpr char kEndedInOrder[] = "ended";
+constexpr char kHubKey[] = "watch/hub";
+constexpr char kFacts[] = "watch/facts/";
+constexpr char kWelcome[] = "watch/welcome";  // a name alone: it comes from rank 0 itself
+/// A rank 0 that does not answer may be one of an earlier group: then its key is looked at once more.
+constexpr Milliseconds kOneAttempt(5000);
+constexpr Milliseconds kRetryPause(20);
 
 std::string host_name() {
   char name[256] = "";
@@ -27,10 +33,11 @@ std::string host_name() {
   return name;
 }
 
+constexpr std::size_t kTokenSize = 32;
 std::string make_token() {
   std::random_device source;
   std::string token;
-  for (int i = 0; i < 4; ++i) wire::put<std::uint32_t>(token, source());
+  while (token.size() < kTokenSize) token += "0123456789abcdef"[source() % 16];
   return token;
 }
 
@@ -38,7 +45,7 @@ std::string make_token() {
 
 /// One message: its length as u32, then kind, rank, sequence, and two texts.
 struct Watch::Message {
-  enum class Kind : std::uint8_t { hello, failed, goodbye, position, gone };
+  enum class Kind : std::uint8_t { hello, failed, goodbye, position, gone, welcome };
   Kind kind = Kind::hello;
   int rank = 0;
   std::uint64_t sequence = 0;
@@ -57,7 +64,8 @@ struct Watch::Message {
   }
   static std::optional<Message> unpacked(std::string_view body) {
     constexpr std::size_t kFixed = 1 + 4 + 8;
-    if (body.size() < kFixed || static_cast<unsigned char>(body[0]) > static_cast<unsigned char>(Kind::gone)) return {};
+    if (body.size() < kFixed || static_cast<unsigned char>(body[0]) > static_cast<unsigned char>(Kind::welcome))
+      return {};
     Message message;
     message.kind = static_cast<Kind>(body[0]);
     message.rank = wire::number_at<std::int32_t>(body.data() + 1);
@@ -80,8 +88,6 @@ Watch::Watch(const Options& options) : options_(options) {
   if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::io, "cannot make a pipe for the watch over other ranks");
   end_here_ = Socket(ends[0]);
   end_there_ = Socket(ends[1]);
-  options_.store->set("watch/facts/" + std::to_string(options.rank),
-                      host_name() + ", process " + std::to_string(::getpid()));
   if (options.rank == 0) {
     start_hub();
   } else {
@@ -91,67 +97,123 @@ Watch::Watch(const Options& options) : options_(options) {
     const detail::BlockedSignal none;  // they are for the program's own threads
     thread_ = std::thread([this] { run(); });
   }
-  exchange_facts();
+  try {
+    if (options.rank == 0) welcome_all();
+    read_facts();
+  } catch (...) {
+    stop_thread();
+    throw;
+  }
 }
 
 void Watch::start_hub() {
   listener_ = Socket::listen_at(options_.address);
   token_ = make_token();
-  options_.store->set("watch/hub", token_ + std::to_string(listener_.local_port()) + " " + options_.address);
+  say_facts();
+  options_.store->set(kHubKey, token_ + std::to_string(listener_.local_port()) + " " + options_.address);
 }
 
 void Watch::join_hub() {
-  const std::string hub = options_.store->get("watch/hub");
-  const std::size_t space = hub.find(' ', 16);
-  if (hub.size() < 18 || space == std::string::npos)
-    throw Error(ErrorCode::corrupt, "the store's key watch/hub is no address");
-  token_ = hub.substr(0, 16);
-  const int port = std::atoi(hub.substr(16, space - 16).c_str());
-  const std::string address = hub.substr(space + 1);
-  auto peer = std::make_unique<Peer>();
-  std::string why;
   const Deadline deadline = deadline_after(options_.timeout);
-  peer->socket = Socket::connect(address, static_cast<std::uint16_t>(port), deadline, &why);
-  peer->rank = 0;
-  const Message hello{.kind = Message::Kind::hello, .rank = options_.rank, .text = token_};
-  if (!peer->socket.is_open() || !peer->socket.send_all(hello.packed(), deadline)) {
-    throw Error(ErrorCode::io, "rank " + std::to_string(options_.rank) + " cannot reach rank 0 at " + address +
-                                   ", port " + std::to_string(port) + ": " + why);
+  std::string why;
+  while (true) {
+    // Read anew each time: the store may outlive groups, and then tells of the last one first.
+    const std::string hub = options_.store->get(kHubKey);
+    std::unique_ptr<Peer> peer = try_to_join(hub, deadline, why);
+    if (peer && wait_for_welcome(*peer, deadline)) {
+      peers_.push_back(std::move(peer));
+      return;
+    }
+    if (Clock::now() < deadline) {
+      std::this_thread::sleep_for(kRetryPause);
+      continue;
+    }
+    if (peer) detail::throw_wait_timeout({kWelcome}, options_.timeout);
+    const std::string place = hub.substr(kTokenSize);
+    throw Error(ErrorCode::io, "rank " + std::to_string(options_.rank) + " cannot reach rank 0 at port " +
+                                   place.substr(0, place.find(' ')) + " of " + place.substr(place.find(' ') + 1) +
+                                   ": " + why);
   }
-  peers_.push_back(std::move(peer));
 }
 
-void Watch::exchange_facts() {
-  if (options_.rank == 0) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, options_.timeout, [&] { return joined_ == options_.size; })) {
-      const int joined = joined_;
-      lock.unlock();
-      end_there_.close();
-      thread_.join();
-      throw Error(ErrorCode::io, "Timed out after " + std::to_string(options_.timeout.count() / 1000) +
-                                     " seconds waiting for clients. " + std::to_string(joined) + "/" +
-                                     std::to_string(options_.size) + " clients joined.");
-    }
+/// Nothing where nobody listens there any more.
+std::unique_ptr<Watch::Peer> Watch::try_to_join(const std::string& hub, Deadline deadline, std::string& why) {
+  const std::size_t space = hub.find(' ', kTokenSize);
+  if (hub.size() < kTokenSize + 2 || space == std::string::npos)
+    throw Error(ErrorCode::corrupt, "the store's key watch/hub is no address");
+  token_ = hub.substr(0, kTokenSize);
+  say_facts();
+  const int port = std::atoi(hub.substr(kTokenSize, space - kTokenSize).c_str());
+  auto peer = std::make_unique<Peer>();
+  const Deadline soon = std::min(deadline, deadline_after(kOneAttempt));
+  peer->socket = Socket::connect_once(hub.substr(space + 1), static_cast<std::uint16_t>(port), soon, &why);
+  peer->rank = 0;
+  const Message hello{.kind = Message::Kind::hello, .rank = options_.rank, .text = token_};
+  if (!peer->socket.is_open() || !peer->socket.send_all(hello.packed(), deadline)) return nullptr;
+  return peer;
+}
+
+/// False where rank 0 ends, or wants none of us, before all are there.
+bool Watch::wait_for_welcome(Peer& hub, Deadline deadline) {
+  while (true) {
+    char length[4];
+    if (!hub.socket.receive_all(length, sizeof length, deadline)) return false;
+    std::string body(std::min<std::size_t>(wire::number_at<std::uint32_t>(length), kMaxMessage), '\0');
+    if (!hub.socket.receive_all(body.data(), body.size(), deadline)) return false;
+    const std::optional<Message> message = Message::unpacked(body);
+    if (!message) return false;
+    if (message->kind == Message::Kind::welcome) return true;
+    obey(*message);
   }
-  try {
-    std::vector<std::string> facts;
-    for (int rank = 0; rank < options_.size; ++rank) {
-      facts.push_back(options_.store->get("watch/facts/" + std::to_string(rank)));
-    }
-    const std::lock_guard lock(mutex_);
-    facts_ = std::move(facts);
-  } catch (...) {
-    end_there_.close();
-    thread_.join();
-    throw;
+}
+
+void Watch::welcome_all() {
+  std::unique_lock lock(mutex_);
+  is_complete_ = changed_.wait_for(lock, options_.timeout, [&] { return joined_ == options_.size; });
+  const int joined = joined_;
+  lock.unlock();
+  if (joined != options_.size) {
+    throw Error(ErrorCode::io, "Timed out after " + std::to_string(options_.timeout.count() / 1000) +
+                                   " seconds waiting for clients. " + std::to_string(joined) + "/" +
+                                   std::to_string(options_.size) + " clients joined.");
   }
+  options_.all_are_here();
+  send({.kind = Message::Kind::welcome});
+}
+
+void Watch::say_facts() {
+  store_ = std::make_shared<PrefixStore>(token_, options_.store);
+  store_->set(kFacts + std::to_string(options_.rank),
+              host_name() + ", process " + std::to_string(::getpid()) + "\n" + options_.said);
+}
+
+void Watch::read_facts() {
+  std::vector<std::string> facts;
+  const auto facts_of = [this](int rank) {
+    try {
+      return store_->get(kFacts + std::to_string(rank));
+    } catch (const LostStore& error) {  // which is no rank 0 of an earlier group any more
+      throw Error(ErrorCode::io, "rank " + std::to_string(options_.rank) + " of " + std::to_string(options_.size) +
+                                     ": rank 0 is gone: " + error.message());
+    }
+  };
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const std::string text = facts_of(rank);
+    facts.push_back(text.substr(0, text.find('\n')));
+    said_.push_back(text.substr(std::min(text.size(), facts.back().size() + 1)));
+  }
+  const std::lock_guard lock(mutex_);
+  facts_ = std::move(facts);
+}
+
+void Watch::stop_thread() {
+  end_there_.close();
+  thread_.join();
 }
 
 Watch::~Watch() {
   send({.kind = Message::Kind::goodbye, .rank = options_.rank});
-  end_there_.close();
-  thread_.join();
+  stop_thread();
 }
 
 void Watch::vanish() {
@@ -247,6 +309,7 @@ void Watch::set_tick(std::function<void()> tick) {
 
 void Watch::run() {
   while (true) {
+    close_when_complete();
     std::vector<pollfd> all{{end_here_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
     for (const auto& peer : peers_) all.push_back({peer->socket.fd(), POLLIN, 0});
     const std::size_t known = peers_.size();
@@ -259,6 +322,11 @@ void Watch::run() {
     const std::lock_guard lock(ticking_);
     if (tick_) tick_();
   }
+}
+
+void Watch::close_when_complete() {
+  const std::lock_guard lock(mutex_);
+  if (is_complete_) listener_.close();
 }
 
 void Watch::accept_peer() {
@@ -289,20 +357,23 @@ bool Watch::take_message(Peer& peer) {
   const std::size_t length = wire::number_at<std::uint32_t>(peer.input.data());
   const std::optional<Message> message = Message::unpacked(std::string_view(peer.input).substr(4, length));
   if (!message || message->rank < 0 || message->rank >= options_.size) return false;
-  if (peer.rank < 0) {  // a stranger has to know the token
-    if (message->kind != Message::Kind::hello || message->text != token_) return false;
-    {
-      const std::lock_guard lock(sending_);
-      peer.rank = message->rank;
-    }
-    const std::lock_guard lock(mutex_);
-    ++joined_;
-    changed_.notify_all();
-    return true;
-  }
+  if (peer.rank < 0) return take_hello(peer, *message);
   if (options_.rank == 0 && message->rank != peer.rank) return false;
   obey(*message);
   relay(*message, peer.rank);
+  return true;
+}
+
+/// A stranger has to know the token, and to come in time.
+bool Watch::take_hello(Peer& peer, const Message& message) {
+  if (message.kind != Message::Kind::hello || message.text != token_) return false;
+  const std::scoped_lock lock(sending_, mutex_);
+  const bool is_there =
+      std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) { return each->rank == message.rank; });
+  if (is_complete_ || is_there) return false;
+  peer.rank = message.rank;
+  ++joined_;
+  changed_.notify_all();
   return true;
 }
 
@@ -321,6 +392,7 @@ void Watch::obey(const Message& message) {
       return;
     }
     case Message::Kind::hello:
+    case Message::Kind::welcome:
       return;
   }
 }
@@ -331,6 +403,14 @@ void Watch::lose(Peer& peer) {
     peer.socket.close();
   }
   if (peer.rank < 0) return;
+  {
+    const std::scoped_lock lock(sending_, mutex_);
+    if (options_.rank == 0 && !is_complete_) {  // another may come in its place
+      peer.rank = -1;
+      --joined_;
+      return;
+    }
+  }
   add_event({Event::Kind::gone, peer.rank});
   relay({.kind = Message::Kind::gone, .rank = peer.rank}, peer.rank);
 }

@@ -2,6 +2,9 @@
 // Watch: how the processes of a training learn of each other's end. Each has one connection to rank 0; who ends without
 // a goodbye is noticed there at once and named to all others. The same way go the error of a process that failed first,
 // and what each process waits in when that takes long, so that calls which differ can be explained.
+// Through it they also meet: rank 0 welcomes all others once each of them is connected, and then takes no more. Until
+// then none of them has a part in anything, so one that met a rank 0 of an earlier group, which is about to end, looks
+// for the new one. What a store keeps from earlier groups is not read: keys begin with a token of this meeting.
 // Internal to dist. Thread safety: all calls. Use: Watch watch({.rank = r, .size = n, .store = store});
 
 #include <chrono>
@@ -27,7 +30,9 @@ class Watch {
     int rank = 0;
     int size = 1;
     std::shared_ptr<Store> store = {};
-    std::string address = {};  ///< at which rank 0 listens
+    std::string address = {};                    ///< at which rank 0 listens
+    std::string said = {};                       ///< what this rank has to say to the others
+    std::function<void()> all_are_here = [] {};  ///< called on rank 0 before the others are told
     Milliseconds timeout = kStoreTimeout;
   };
   /// What ended the part of one rank.
@@ -46,6 +51,7 @@ class Watch {
     std::string fingerprint;
   };
 
+  /// Returns when all are there. LostStore where the store ends before that.
   explicit Watch(const Options& options);
   /// Says goodbye.
   ~Watch();
@@ -57,6 +63,12 @@ class Watch {
   /// Tells all others why this process ends. Only the first call counts.
   void say_failed(const std::string& text);
   void say_position(const std::string& group, std::uint64_t sequence, const std::string& fingerprint);
+  /// Of the keys of this meeting.
+  const std::shared_ptr<Store>& store() const { return store_; }
+  /// What rank `rank` had to say.
+  const std::string& said(int rank) const { return said_[static_cast<std::size_t>(rank)]; }
+  /// How long what is on its way may still arrive after its sender has ended.
+  static constexpr Milliseconds kGrace{400};
   /// The first event of one of these ranks; of `failed` before the others.
   std::optional<Event> event_of(std::span<const int> ranks) const;
   /// Whether any rank failed, or ended neither with a goodbye nor in order.
@@ -81,8 +93,15 @@ class Watch {
 
   void start_hub();
   void join_hub();
-  void exchange_facts();
+  std::unique_ptr<Peer> try_to_join(const std::string& hub, Deadline deadline, std::string& why);
+  bool wait_for_welcome(Peer& hub, Deadline deadline);
+  void welcome_all();
+  void say_facts();
+  void read_facts();
+  void stop_thread();
+  bool take_hello(Peer& peer, const Message& message);
   void run();
+  void close_when_complete();
   void accept_peer();
   bool read_peer(Peer& peer);
   bool take_message(Peer& peer);
@@ -94,7 +113,9 @@ class Watch {
 
   Options options_;
   std::string token_;
+  std::shared_ptr<Store> store_;
   std::vector<std::string> facts_;  // of each rank: "host, process 4711"
+  std::vector<std::string> said_;
   Socket listener_;
   Socket end_here_;
   Socket end_there_;
@@ -105,6 +126,7 @@ class Watch {
   std::vector<Event> events_;
   std::vector<Position> positions_;
   int joined_ = 1;
+  bool is_complete_ = false;  // all have joined
   bool said_failed_ = false;
   std::mutex sending_;
   std::mutex ticking_;

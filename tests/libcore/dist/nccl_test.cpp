@@ -392,6 +392,24 @@ TEST(Nccl, IsWantedByAllRanksOrByNone) {
   EXPECT_EQ(said("gloo -"), "gloo\nnothing\ndone\n");
 }
 
+/// Where only one machine lacks what the named backend needs, all hear of it, and nobody waits for that rank.
+TEST(Nccl, IsRefusedOnAllRanksWhereOneCannotUseIt) {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto said = [](const std::string& backends) {
+    const std::vector<test::Ending> endings =
+        run("name", 3, {{"CKPT_BACKENDS", backends}, {"CKPT_FAKE_GPUS", "3"}, {"CKPT_FAKE_NCCL", "yes,none,none"}});
+    for (const test::Ending& ending : endings) EXPECT_EQ(ending.report, endings[0].report) << ending.errors;
+    return endings[0].report;
+  };
+  const auto refused = MatchesRegex(
+      "RuntimeError: the backend nccl is named, which not all ranks can use: rank 1 \\(.+, process [0-9]+\\), rank 2 "
+      "\\(.+, process [0-9]+\\): Distributed package doesn't have NCCL built in: libnccl.so.2 cannot be loaded; "
+      "install the package libnccl2\ndone\n");
+  EXPECT_THAT(said("nccl nccl"), refused);
+  EXPECT_THAT(said("nccl cpu:gloo,cuda:nccl"), refused);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, seconds(15));
+}
+
 TEST(Nccl, ComesAfterWhatTheCallersStreamStillHasToDo) {
   expect_all(run("order", 2, {{"CKPT_FAKE_STREAMS", "lazy"}}), "3 3 3 3 3\n5 5 5 5 5\n7 7 7 7 7\n");
 }

@@ -204,6 +204,43 @@ TEST(TcpStore, SaysThatTheServerIsGone) {
   EXPECT_THAT(waiting.get(), HasSubstr("is gone"));
 }
 
+TEST(TcpStore, LeavesItsPortAndServesThoseItHas) {
+  TcpStore server({.port = 0, .is_server = true});
+  const std::uint16_t port = server.port();
+  TcpStore client({.port = port});
+  server.stop_listening();
+  server.stop_listening();
+  EXPECT_THAT(test::message_of([&] { const TcpStore late({.port = port, .timeout = milliseconds(200)}); }),
+              HasSubstr("The client socket has timed out after 200ms while trying to connect"));
+  TcpStore next({.port = port, .is_server = true});
+  TcpStore of_next({.port = port});
+  of_next.set("whose", "next");
+  server.set("whose", "first");
+  EXPECT_EQ(client.get("whose"), "first");
+  EXPECT_EQ(next.get("whose"), "next");
+}
+
+/// An even port, as Linux gives callers, that nobody listens at.
+std::uint16_t port_of_callers() {
+  for (int i = 0; i < 1000; ++i) {
+    const int port = Socket::listen(0, true).local_port() & ~1;
+    try {
+      return Socket::listen(static_cast<std::uint16_t>(port), true).local_port();
+    } catch (const core::Error&) {  // somebody's
+    }
+  }
+  throw std::runtime_error("no port is free");
+}
+
+/// The system gives a caller any free port, the one it calls among them.
+TEST(Socket, IsNotConnectedToItself) {
+  const std::uint16_t port = port_of_callers();
+  constexpr int kPortsOfLinux = 28'232;
+  for (int i = 0; i < 2 * kPortsOfLinux; ++i) {
+    ASSERT_FALSE(Socket::connect("127.0.0.1", port, std::chrono::steady_clock::now()).is_open()) << i;
+  }
+}
+
 TEST(TcpStore, CarriesTheLargestValueToSeveralAtOnce) {
   TcpStore server({.port = 0, .is_server = true});
   const std::string large(kMaxStoreValue, 'x');
