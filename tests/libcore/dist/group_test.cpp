@@ -238,6 +238,11 @@ int run_rank(const std::string& role) {
       if (role == "collectives") all_collectives();
       if (role == "cut") sum_until([] {});  // two_machines.sh
       if (role == "killed") sum_until([] { ::raise(SIGKILL); });
+      if (role == "restarted") {  // launchers.sh: torchrun starts all again
+        all_collectives();
+        if (dist::get_rank() == 1 && std::getenv("TORCHELASTIC_RESTART_COUNT") == std::string("0")) ::raise(SIGKILL);
+        all_collectives();
+      }
       if (role == "exits" || meets_by_mpi) sum_until([] { std::exit(0); });
       if (role == "leaves") sum_until([] { dist::destroy_process_group(), std::exit(0); });
       if (role == "hang") sum_until([] { std::this_thread::sleep_for(seconds(6)), std::exit(0); });

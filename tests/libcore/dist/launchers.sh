@@ -134,7 +134,17 @@ try() {
   grep -Em 3 "is gone|signal 9|SIGKILL|Killed" "$scratch/said"
 }
 
+# Its store stays, with what the ranks of the first attempt left in it.
+try_restart() {
+  local status
+  launch=("${launch[0]}" --max-restarts 1 "${launch[@]:1}")
+  status=$(run restarted)
+  [ "$status" -eq 0 ] || { echo "ranks that are started again: exit status $status"; tail -n 20 "$scratch/said"; exit 1; }
+  echo "torchrun: ranks that are started again compute together"
+}
+
 try "$launcher"
+if [ "$launcher" = torchrun ]; then try_restart; fi
 if [ "$launcher" = mpirun ]; then
   export CKPT_TEST_BACKEND=mpi
   if "$program" --has mpi; then try "mpirun with the backend mpi"; fi
