@@ -123,6 +123,18 @@ core::Storage mapped_block(std::size_t bytes) {
                                new Mapped{data, mapped});
 }
 
+/// Asks the system for the pages of a piece of new memory at once, where it gives one at each first write else.
+void ask_for_pages(std::byte* data, std::size_t bytes) {
+#if defined(MADV_POPULATE_WRITE)
+  constexpr int kPopulate = MADV_POPULATE_WRITE;
+#else
+  constexpr int kPopulate = 23;  // Linux 5.14 and later
+#endif
+  constexpr std::size_t kPage = 4096;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(data) % kPage;
+  ::madvise(data - before, before + bytes, kPopulate);  // a wish
+}
+
 /// Puts huge pages in the place of small ones, if the system has any. A wish.
 void join_pages(std::byte* data, std::size_t bytes) {
 #if defined(MADV_COLLAPSE)
@@ -166,8 +178,7 @@ SourcePtr live_source(core::Storage storage) {
 }
 
 core::Storage SnapshotMemory::take(std::size_t bytes) {
-  const bool fits = block_.defined() && block_.nbytes() >= bytes && block_.nbytes() / 2 <= bytes;
-  if (fits) return block_;
+  if (has(bytes)) return block_;
   block_ = core::Storage();  // before there is another
   block_ = mapped_block(bytes);
   joined_ = 0;
@@ -236,17 +247,23 @@ SourcePtr Snapshot::on_host(const core::Storage& storage, std::shared_ptr<const 
   return std::make_shared<PinnedMemory>(std::move(pinned), std::move(copied));
 }
 
-/// All at once, in pieces of which each thread takes the next: one that is held up holds up none of the others.
-void Snapshot::copy_on_host(const std::vector<Copy>& copies) {
-  constexpr std::size_t kPiece = std::size_t{4} << 20;
+/// All at once, in pieces of which each thread takes the next: one that is held up holds up none of the others. Of new
+/// memory the pages of a piece are asked for before it, and lie in the caches then, which no copy past them uses.
+void Snapshot::copy_on_host(const std::vector<Copy>& copies) const {
+  const std::size_t largest = std::size_t{memory_is_new_ ? 1U : 4U} << 20;
   std::vector<Copy> pieces;
   for (const Copy& copy : copies) {
-    for (std::size_t at = 0; at < copy.bytes; at += kPiece) {
-      pieces.push_back({copy.to + at, copy.from + at, std::min(kPiece, copy.bytes - at)});
+    for (std::size_t at = 0; at < copy.bytes; at += largest) {
+      pieces.push_back({copy.to + at, copy.from + at, std::min(largest, copy.bytes - at)});
     }
   }
   const auto threads = static_cast<unsigned>(std::max(core::num_threads(), 1));
   parallel_for(pieces.size(), threads, [&](std::size_t i) {
+    if (memory_is_new_) {
+      ask_for_pages(pieces[i].to, pieces[i].bytes);
+      std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+      return;
+    }
     core::stream_copy(pieces[i].to, pieces[i].from, pieces[i].bytes);
     core::end_stream_copies();
   });
@@ -271,6 +288,7 @@ void Snapshot::place(const std::vector<Asked>& asked) {
   const std::size_t total = host_bytes();
   if (total == 0) return;
   const bool from_before = memory_ != nullptr && !std::exchange(memory_is_taken_, true);
+  memory_is_new_ = memory_is_new_ || !from_before || !memory_->has(total);
   const core::Storage block = from_before ? memory_->take(total) : mapped_block(total);
   std::size_t at = 0;
   for (const auto& [copy, from] : asked) {

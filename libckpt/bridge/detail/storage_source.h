@@ -39,6 +39,10 @@ class SnapshotMemory {
   /// A block of at least `bytes`: the one of before, unless it is too small or more than twice as large. Errors: out of
   /// memory.
   core::Storage take(std::size_t bytes);
+  /// Whether take() would give the block of before.
+  bool has(std::size_t bytes) const {
+    return block_.defined() && block_.nbytes() >= bytes && block_.nbytes() / 2 <= bytes;
+  }
   /// The same with all its pages there, so that the next take() of so many bytes costs nothing. Errors: out of memory.
   void prepare(std::size_t bytes);
   /// Nothing reads the block until it is taken again. The system may have its pages back whenever it needs some; those
@@ -97,7 +101,7 @@ class Snapshot {
   using Asked = std::pair<std::shared_ptr<HostCopy>, const std::byte*>;
   SourcePtr copy_of(const core::Storage& storage);
   void place(const std::vector<Asked>& asked);
-  void copy_on_host(const std::vector<Copy>& copies);
+  void copy_on_host(const std::vector<Copy>& copies) const;
   SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
 
   SnapshotPlace place_;
@@ -107,6 +111,7 @@ class Snapshot {
   std::vector<Asked> copies_;  // not made yet
   std::vector<Asked> made_in_step_;
   bool memory_is_taken_ = false;
+  bool memory_is_new_ = false;                         // some of it: the system has given out none of its pages yet
   std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again
   std::map<int, std::shared_ptr<Copied>> on_devices_;  // by the device's index
 };

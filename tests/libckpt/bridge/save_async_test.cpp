@@ -343,6 +343,26 @@ TEST(SnapshotMemory, CopiesOfTwoSnapshotsHoldWhatEachSaw) {
   }
 }
 
+/// Of more bytes than are copied at once, into memory that is new, that was there, and that is too small by then.
+TEST(SnapshotMemory, HoldsAllBytesInNewMemoryAndInOld) {
+  const auto memory = std::make_shared<ckpt::SnapshotMemory>();
+  for (const std::int64_t count : {786'433, 786'433, 3'000'001}) {
+    std::vector<Tensor> tensors;
+    for (const std::int64_t size : {count, std::int64_t{3}, std::int64_t{262'144}}) {
+      tensors.push_back(core::arange(size).sub_(size));
+    }
+    ckpt::Snapshot snapshot(ckpt::SnapshotPlace::automatic, memory);
+    std::vector<ckpt::SourcePtr> copies;
+    for (const Tensor& tensor : tensors) copies.push_back(snapshot.of(tensor.storage()));
+    snapshot.finish();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      ASSERT_EQ(copies[i]->size(), tensors[i].storage().nbytes());
+      EXPECT_EQ(std::memcmp(copies[i]->memory().data(), tensors[i].raw_data(), copies[i]->size()), 0) << i;
+    }
+    memory->rest();
+  }
+}
+
 class Saves : public testing::Test {
  protected:
   std::filesystem::path file(const char* name = "net.ckpt") const { return dir_.path() / name; }
