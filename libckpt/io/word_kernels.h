@@ -1,6 +1,6 @@
 #pragma once
 // What is done to the bytes of unpacked planes (word_planes.h), by the instructions of this processor. Internal to
-// libckpt/io. Never throws. Thread safety: pure functions. Use: word_kernels().add_2(planes, words, count);
+// libckpt/io. Never throws. Thread safety: pure functions. Use: std::size_t there = word_kernels().ones(bytes);
 
 #include <cstddef>
 #include <cstdint>
