@@ -28,6 +28,12 @@ class NativeRow : public ::testing::Test {
   TensorRow row_;
 };
 
+/// The table of payloads of an index: section 2, behind that of ranges.
+std::byte* payload_rows(core::ByteVector& index) {
+  constexpr std::size_t kHead = 16;
+  return index.data() + kHead + core::load_le<std::uint64_t>(index.data() + 8) + kHead;
+}
+
 /// What a reader of the row says of each tensor; shapes are valid until the next one only.
 struct Read {
   RowTensor tensor;
@@ -130,6 +136,24 @@ TEST_F(NativeRow, ReadsEveryTensorThatDiffersFromTheOneBefore) {
   for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i].tensor.as_before, i % 7 == 1) << i;
 }
 
+// However long what they have in common is, the last byte of it counts.
+TEST_F(NativeRow, TellsDevicesApartByTheirLastDigit) {
+  for (std::size_t rank = 0; rank < 12; ++rank) {
+    test::Items items;
+    for (const char* location : {"cuda:0", "cuda:1", "cuda:1"}) {
+      auto entry = test::entry(DType::u8, core::Shape(rank, 1), test::noise(1));
+      entry->location = location;
+      items.emplace_back("t" + std::to_string(items.size()), Value::tensor(entry));
+    }
+    row_of(test::checkpoint(items));
+    expect_same(row_, open(path()).root);
+    const std::vector<Read> read = read_row(row_);
+    ASSERT_EQ(read.size(), 3U);
+    EXPECT_FALSE(read[1].tensor.as_before) << rank;
+    EXPECT_TRUE(read[2].tensor.as_before) << rank;
+  }
+}
+
 TEST_F(NativeRow, HasViewsOfWholeStorages) {
   auto whole = test::storage(DType::f32, test::noise(24));
   auto other = test::storage(DType::f32, test::noise(32, 2), "cuda:0");
@@ -205,7 +229,7 @@ TEST_F(NativeRow, RefusesWhatTheTreeRefuses) {
   const detail::NativeHeader header = detail::parse_header(core::as_bytes(content).first(detail::kHeaderBytes));
   int rows = 0;
   for (std::uint64_t at = 0; at < header.index_size; ++at) {
-    for (const int value : {0x00, 0x01, 0x0f, 0x20, 0x21, 0x7f, 0x80, 0xff}) {
+    for (const int value : {0x00, 0x01, 0x04, 0x0f, 0x20, 0x21, 0x7f, 0x80, 0xff}) {
       test::edit_index(path(), [&](core::ByteVector& index) { index[at] = static_cast<std::byte>(value); });
       Checkpoint tree;
       const std::string expected = test::error_of([&] { tree = open(path()); });
@@ -219,6 +243,24 @@ TEST_F(NativeRow, RefusesWhatTheTreeRefuses) {
     }
   }
   EXPECT_GT(rows, 100);
+}
+
+// What takes no room lies nowhere; what takes some lies behind what comes before it, and ends within 64 bits.
+TEST_F(NativeRow, RefusesImpossiblePlacesOfWhatTakesRoom) {
+  constexpr std::uint64_t kPlaces[] = {0, 1, 1ULL << 40, UINT64_MAX - 8, UINT64_MAX};
+  const auto place_second = [&](const Value& second, std::uint64_t at) {
+    save(test::checkpoint({{"first", test::tensor(DType::f32, {6})}, {"second", second}}), path(), {.durable = false});
+    test::edit_index(path(), [&](core::ByteVector& index) { core::store_le(payload_rows(index) + 48, at); });
+    const std::string expected = test::error_of([&] { open(path()); });
+    row_ = {};
+    EXPECT_EQ(test::error_of([&] { detail::open_row(path(), {}, row_); }), expected) << at;
+    return expected;
+  };
+  for (const std::uint64_t at : kPlaces) {
+    EXPECT_EQ(place_second(test::tensor(DType::f32, {0, 3}), at), "");
+    EXPECT_EQ(row_.count, 2U) << at;
+    EXPECT_NE(place_second(test::tensor(DType::f32, {3}), at), "");
+  }
 }
 
 }  // namespace

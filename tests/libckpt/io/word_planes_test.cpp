@@ -208,6 +208,29 @@ TEST(WordPlanes, SaysWhatIsWrongWithThem) {
   EXPECT_EQ(message_of(longer, 2, words.size()), "packed words are damaged: 1 bytes follow their end");
 }
 
+/// Where 64 words are added at a time, a stored plane is read where it is packed.
+TEST(WordPlanes, ABlockOfStoredPlanesHasTheirSize) {
+  for (std::size_t count : {63U, 64U, 65U, 128U, 16'384U}) {
+    const ByteVector words = noise(count * 2);
+    const ByteVector packed = ckpt::pack_words(words, 2);
+    const std::size_t size_at = kHead + 2;  // behind the forms of two planes
+    ASSERT_EQ(packed.size(), size_at + 4 + words.size());
+    const auto with_size = [&](std::size_t size) {
+      ByteVector changed = packed;
+      changed.resize(size_at + 4 + size);
+      changed.shrink_to_fit();
+      core::store_le(changed.data() + size_at, static_cast<std::uint32_t>(size));
+      renew_checksum(changed);
+      return message_of(changed, 2, words.size());
+    };
+    EXPECT_EQ(with_size(words.size()), "");
+    for (std::size_t size : {std::size_t{0}, count - 1, count, words.size() - 1}) {
+      EXPECT_EQ(with_size(size), "packed words are damaged: they end within a plane") << count << ' ' << size;
+    }
+    EXPECT_EQ(with_size(words.size() + 1), "packed words are damaged: 1 bytes of a block are left over") << count;
+  }
+}
+
 /// What was packed before is read by every later version.
 TEST(WordPlanes, TheFormStaysAsItIs) {
   ByteVector words;
