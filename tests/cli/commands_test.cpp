@@ -117,6 +117,7 @@ TEST(Ls, ALongFlatFileIsListedAsItsTreeIs) {
   for (int i = 0; i < 4000; ++i) {
     std::string name = std::to_string(i) + std::string(static_cast<std::size_t>(i % 61), 'x');
     if (i % 7 == 0 || i % 1000 > 990) name += "\"\x7f\n";
+    if (i % 11 == 0) name += '"';
     const Value other = i % 100 < 50 ? tensor({1, 2}) : tensor({1}, "cuda:1");
     items.emplace_back(name, i % 5 == 0 || i % 1000 > 995 ? tied() : other);
   }

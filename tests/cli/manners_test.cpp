@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <sstream>
 
@@ -320,6 +321,60 @@ TEST(StandardOutput, ThatFailsIsAnError) {
     Outcome outcome = run_ckpt(dir.path(), arguments, {.stdout_path = "/dev/full"});
     EXPECT_EQ(outcome.code, 4);
     EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot write: No space left on device"));
+  }
+}
+
+/// A native file whose list is written in several pieces.
+void write_long_list(const TempDir& dir) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4000; ++i) names.push_back(std::to_string(i));
+  write_model(dir, "long.ckpt", names);
+}
+
+TEST(StandardOutput, HasTheLinesOfALongListInTheirOrder) {
+  TempDir dir;
+  write_long_list(dir);
+  const std::string all = run_ckpt(dir.path(), {"ls", "--json", "long.ckpt"}).out;
+  EXPECT_GT(all.size(), 300'000U);
+  EXPECT_EQ(all, run_ckpt(dir.path(), {"ls", "--json", "--top", "4000", "long.ckpt"}).out);
+  const std::string lines = run_ckpt(dir.path(), {"ls", "--jsonl", "long.ckpt"}).out;
+  EXPECT_EQ(lines, run_ckpt(dir.path(), {"ls", "--jsonl", "--top", "4000", "long.ckpt"}).out);
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 4001);
+}
+
+TEST(StandardOutput, ThatFailsUnderALongListIsAnError) {
+  TempDir dir;
+  write_long_list(dir);
+  Outcome outcome = run_ckpt(dir.path(), {"ls", "--json", "long.ckpt"}, {.stdout_path = "/dev/full"});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot write: No space left on device"));
+}
+
+// As ssh and event loops leave the pipes that they share with the program.
+TEST(StandardOutput, ThatDoesNotWaitGetsAll) {
+  TempDir dir;
+  write_long_list(dir);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"ls", "--json", "long.ckpt"}, {"ls", "long.ckpt"}}) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
+    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    std::string got;
+    RunOptions options;
+    options.in_child = [&] { ::dup2(ends[1], 1); };
+    options.while_running = [&](int /*pid*/) {
+      ::close(ends[1]);
+      std::string piece(1000, '\0');
+      for (ssize_t n = 0; (n = ::read(ends[0], piece.data(), piece.size())) > 0;) {
+        got.append(piece, 0, static_cast<std::size_t>(n));
+      }
+    };
+    Outcome outcome = run_ckpt(dir.path(), arguments, options);
+    ::close(ends[0]);
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_EQ(got, run_ckpt(dir.path(), arguments).out);
   }
 }
 

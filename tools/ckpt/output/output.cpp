@@ -1,5 +1,6 @@
 #include "tools/ckpt/output/output.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -76,16 +77,31 @@ void append_cell(std::string& line, std::string_view cell, std::size_t width, Ta
   line += "  ";
 }
 
+/// Until some can be written: a pipe may be left so that nobody waits in write(), by whoever has its other end.
+void wait_for_room(int fd) {
+  pollfd there = {fd, POLLOUT, 0};
+  ::poll(&there, 1, -1);
+}
+
 /// 0, or the number of what went wrong.
-int write_out(std::string_view text) {
+int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
-    ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EPIPE) std::raise(SIGPIPE);  // ends the program as `head` expects
-    if (n < 0) return errno;
-    text.remove_prefix(static_cast<std::size_t>(n));
+    ssize_t n = ::write(fd, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      wait_for_room(fd);
+    } else if (errno != EINTR) {
+      return errno;
+    }
   }
   return 0;
+}
+
+int write_out(std::string_view text) {
+  const int error = write_all(STDOUT_FILENO, text);
+  if (error == EPIPE) std::raise(SIGPIPE);  // ends the program as `head` expects
+  return error;
 }
 
 void require_written(int error) {
@@ -155,13 +171,7 @@ void Output::write_behind(std::string_view text) {
 void print_error_line(std::string_view line) {
   std::string text = line.starts_with('{') ? visible_json(line) : visible(line);
   text += '\n';
-  std::string_view left = text;
-  while (!left.empty()) {
-    ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    left.remove_prefix(static_cast<std::size_t>(n));
-  }
+  write_all(STDERR_FILENO, text);
 }
 
 void Table::add_row(std::initializer_list<std::string_view> cells) {
