@@ -185,7 +185,10 @@ class GlooEngine final : public Engine {
     }
   }
   std::string name() const override { return "gloo"; }
-  void note_failure() override { give_up_mpi(); }  // by which they may have met
+  void note_failure() override {
+    near_.give_up();  // the caller has its memory again, although a sum that the watch ended may be in it still
+    give_up_mpi();    // by which they may have met
+  }
 
   void all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) override {
     if (size_ > 1 && all_are_near(call)) {

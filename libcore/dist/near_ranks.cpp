@@ -32,7 +32,7 @@ struct NearRanks::Slip {
 
 /// What the others write to a rank. Behind it lie the slips, a lane for each writer.
 struct NearRanks::Board {
-  std::atomic<std::uint64_t> mark;     // 0: its process has given up
+  std::atomic<std::uint64_t> mark;     // first; 0: its process has given up
   std::atomic<std::uint32_t> changes;  // counted for who waits
 };
 
@@ -86,16 +86,34 @@ void unmap(void* memory, std::size_t bytes) {
 void close_file(int file) {
   ::close(file);
 }
-/// -1: there is none.
+/// Its length stays: whoever touches what another process has cut off is ended (SIGBUS). -1: there is none.
 int make_file(std::size_t bytes) {
-  const int file = ::memfd_create("ranks", MFD_CLOEXEC);
-  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
+  const int file = ::memfd_create("ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return -1;
+  const bool is_made = ::ftruncate(file, static_cast<off_t>(bytes)) == 0 &&
+                       ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  if (is_made) return file;
   ::close(file);
   return -1;
 }
-int open_file_of(std::int64_t process, std::int64_t file) {
-  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
-  return ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+/// Whether it begins with this mark, in so many bytes that stay.
+bool is_marked(int file, std::size_t bytes, std::uint64_t mark) {
+  std::uint64_t found = 0;
+  const int seals = ::fcntl(file, F_GET_SEALS);  // -1 for a file on a disk
+  struct stat about {};
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && ::fstat(file, &about) == 0 &&
+         static_cast<std::size_t>(about.st_size) == bytes &&
+         ::pread(file, &found, sizeof found, 0) == static_cast<ssize_t>(sizeof found) && found == mark;
+}
+/// -1: it is no board with this mark. What another process has under that number must be neither opened nor written to.
+int open_file_of(std::int64_t process, std::int64_t number, std::size_t bytes, std::uint64_t mark) {
+  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(number);
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return -1;
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0 || is_marked(file, bytes, mark)) return file;
+  ::close(file);
+  return -1;
 }
 
 #else
@@ -116,7 +134,7 @@ void close_file(int) {}
 int make_file(std::size_t) {
   return -1;
 }
-int open_file_of(std::int64_t, std::int64_t) {
+int open_file_of(std::int64_t, std::int64_t, std::size_t, std::uint64_t) {
   return -1;
 }
 
@@ -182,7 +200,7 @@ bool NearRanks::open(int peer, const Card& card) {
   if (card.process == 0 || read_process(card.process, card.board, &mark, sizeof mark) != 0) return false;
   if (mark != card.mark) return false;
   if (peer == rank_) return true;
-  const int file = open_file_of(card.process, card.file);
+  const int file = open_file_of(card.process, card.file, board_bytes(), card.mark);
   if (file < 0) return false;
   boards_[static_cast<std::size_t>(peer)] = static_cast<Board*>(map_file(file, board_bytes()));
   close_file(file);
@@ -249,8 +267,12 @@ NearRanks::Note NearRanks::hear(std::uint64_t slot, const Call& call) {
 }
 
 void NearRanks::check(int peer) const {
-  const auto index = static_cast<std::size_t>(peer);
-  if (boards_[index]->mark.load() == cards_[index].mark) return;
+  const Card& card = cards_[static_cast<std::size_t>(peer)];
+  std::uint64_t mark = 0;
+  // Not on the board that all share: there it outlives a process that was killed, whose number is another one's by now,
+  // or that became another program.
+  read(peer, card.board, &mark, sizeof mark);
+  if (mark == card.mark) return;
   throw Error(ErrorCode::io, "rank " + std::to_string(peer) + " gave up while its memory was read");
 }
 

@@ -1,5 +1,7 @@
 // Sums through memory that ranks read from each other. The ranks here are threads of one process, whose memory it may
 // read.
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/near_sum.h"
 #include "libcore/dist/ring.h"
+#include "libcore/dist/store.h"
 
 namespace {
 
@@ -179,6 +182,62 @@ TEST_F(Near, AChildDoesNotGiveUpForItsParent) {
   EXPECT_NO_THROW(ranks_[1]->check(0));
 }
 
+/// Its process is there, and the mark on the board that both see; but the memory is another program's.
+TEST_F(Near, TrustsNoProcessThatBecameAnotherProgram) {
+  NearRanks own(0, 2);
+  int up[2];
+  int down[2];
+  ASSERT_EQ(::pipe2(up, O_CLOEXEC) | ::pipe2(down, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  char go = 0;
+  if (child == 0) {
+    NearRanks peer(1, 2);
+    const NearRanks::Card card = peer.card();
+    if (::write(up[1], &card, sizeof card) != sizeof card || ::read(down[0], &go, 1) != 1) ::_exit(1);
+    ::execl("/bin/sleep", "sleep", "60", nullptr);
+    ::_exit(1);
+  }
+  ::close(up[1]);
+  NearRanks::Card card;
+  ASSERT_EQ(::read(up[0], &card, sizeof card), static_cast<ssize_t>(sizeof card));
+  ASSERT_TRUE(own.meet({own.card(), card}));
+  EXPECT_NO_THROW(own.check(1));
+  ASSERT_EQ(::write(down[1], &go, 1), 1);
+  EXPECT_EQ(::read(up[0], &go, 1), 0);  // closed by the other program
+  EXPECT_THAT([&] { own.check(1); },
+              testing::Throws<core::Error>(testing::Property(&core::Error::what, HasSubstr("rank 1"))));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  for (const int file : {up[0], down[0], down[1]}) ::close(file);
+}
+
+/// By an engine whose call was ended from outside while others may still read.
+TEST_F(Near, AFailureTakesBackTheMemory) {
+  if (!dist::has_gloo()) GTEST_SKIP() << "without Gloo";
+  const auto store = std::make_shared<dist::HashStore>();
+  const auto told = [&](int rank) {
+    const std::unique_ptr<dist::Engine> engine = dist::make_gloo_engine(
+        {.rank = rank, .size = 2, .store = store, .address = "127.0.0.1", .interface = "", .timeout = kLong});
+    std::vector<float> values(1000, 1.0F);
+    const auto sum = [&](std::uint32_t tag) {
+      engine->all_reduce(values.data(), 1000, core::DType::f32, dist::ReduceOp::sum, {.tag = tag, .timeout = kLong});
+    };
+    sum(1);
+    if (rank == 1) engine->note_failure();
+    try {
+      sum(2);
+    } catch (const core::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  std::string other;
+  std::thread thread([&] { other = told(1); });
+  EXPECT_THAT(told(0), HasSubstr("rank 1"));
+  thread.join();
+  EXPECT_THAT(other, HasSubstr("memory"));  // its own, or that of the other engine, which is gone by then
+}
+
 TEST_F(Near, NotesWaitForRoomWhereARankIsFarAhead) {
   meet(2);
   constexpr std::uint64_t kNotes = 200;
@@ -206,8 +265,14 @@ TEST_F(Near, MeetsOnlyWhomItCanRead) {
   ++cards[1].mark;  // another process at this address
   EXPECT_FALSE(self.meet(cards));
   cards[1] = other.card();
-  cards[1].file = -1;
+  cards[1].file = NearRanks(1, 2).card().file;  // closed
   EXPECT_FALSE(self.meet(cards));
+  const NearRanks third(1, 2);
+  cards[1].file = third.card().file;  // another board
+  EXPECT_FALSE(self.meet(cards));
+  cards[1] = other.card();
+  EXPECT_TRUE(self.meet(cards));
+  EXPECT_NE(::ftruncate(static_cast<int>(other.card().file), 0), 0) << "touching it would end the other process";
   ::setenv("CORE_DIST_NEAR", "0", 1);
   NearRanks unwilling(1, 2);
   ::unsetenv("CORE_DIST_NEAR");
