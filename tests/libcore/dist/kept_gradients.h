@@ -97,6 +97,19 @@ inline void keep_the_tensor() {
   }
 }
 
+/// Of the program, not of a tensor: a flat block for an optimizer of its own, what another library sees.
+inline void keep_own_memory() {
+  Keeper keeper;
+  for (int step = 0; step < 3; ++step) {
+    keeper.zero_grad();
+    std::vector<float> memory(300 * 400);
+    keeper.weight().set_grad(core::from_blob(memory.data(), {400, 300}, core::DType::f32));
+    keeper.backward(step);
+    expect(memory.front() == static_cast<float>(step + 1) && memory.back() == memory.front(), "not in its memory");
+    keeper.zero_grad();
+  }
+}
+
 inline void keep_zeroed_ones() {
   Keeper keeper;
   for (int step = 0; step < 4; ++step) {
@@ -138,6 +151,7 @@ inline void keep_gradients() {
   keep_none();
   keep_those_of_each_step();
   keep_the_tensor();
+  keep_own_memory();
   keep_zeroed_ones();
   keep_in_a_hook();
   keep_from_pass_to_pass();
