@@ -21,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = std::chrono::milliseconds(10);
 /// What the file begins with, so that no other file is taken for a store's and cut.
 constexpr std::string_view kHead = "core file store\n";
+/// The key of how many stores use the file.
+constexpr char kHolders[] = "refcount/";
 constexpr std::uint64_t kMaxRecordPart = std::uint64_t{1} << 30;
 
 std::string packed(std::string_view text) {
@@ -148,13 +150,20 @@ class FileStore::Locked {
 
 FileStore::FileStore(std::filesystem::path path, std::int64_t world_size, Milliseconds timeout)
     : Store(timeout), path_(std::move(path)), world_size_(world_size) {
-  const Locked file(*this);
+  if (world_size_ > 0) {
+    add(kHolders, 1);
+  } else {
+    const Locked file(*this);
+  }
 }
 
+/// One that was killed never says that it is through: what it left in the file must not let the next ones take it from
+/// each other. As PyTorch's, such a file stays.
 FileStore::~FileStore() {
   if (world_size_ <= 0) return;
   try {
-    if (add("cleanup/", 1) >= world_size_) ::unlink(path_.c_str());
+    const bool all_came = add("cleanup/", 1) >= world_size_;
+    if (add(kHolders, -1) == 0 && all_came) ::unlink(path_.c_str());
   } catch (const std::exception&) {
     // A folder that went away took the file with it.
   }

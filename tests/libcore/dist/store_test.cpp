@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -130,6 +132,23 @@ TEST(FileStore, GoesAwayWithTheLastProcess) {
   EXPECT_TRUE(std::filesystem::exists(path));
   two.reset();
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+/// Some of a group were through with the file, and one was killed: the next group has it until its last one is through.
+TEST(FileStore, IsNotTakenFromTheNextGroupWhereOneWasKilled) {
+  const test::TempDir folder;
+  const std::filesystem::path path = folder.path() / "store";
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    const FileStore store(path, 2);
+    ::_exit(0);
+  }
+  ::waitpid(killed, nullptr, 0);
+  { const FileStore through(path, 2); }
+  FileStore one(path, 2);
+  one.set("key", "value");
+  { const FileStore two(path, 2); }
+  EXPECT_TRUE(one.check({"key"}));
 }
 
 TEST(FileStore, LeavesAFileOfSomebodyElseAsItIs) {
