@@ -34,6 +34,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/detail/blocked_signal.h"
 #include "libcore/dist/near_sum.h"
+#include "libcore/dist/socket.h"
 
 namespace core::distributed {
 
@@ -96,6 +97,14 @@ class Mesh final : public gloo::Context {
     }
   }
 
+  /// Once all are connected: those of large groups would fill the store, which holds 32 MiB, with 60 groups of 64.
+  static void forget_addresses(const EngineOptions& options) {
+    try {
+      options.store->delete_key(std::to_string(options.rank));
+    } catch (const Error&) {  // rank 0, which serves it, may be through by now
+    }
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr Milliseconds kPause{50};
@@ -103,8 +112,10 @@ class Mesh final : public gloo::Context {
   /// Closes all connections, over and over, once there is no more to wait for: that ends a wait in Gloo.
   class Guard {
    public:
-    Guard(Mesh& mesh, const EngineOptions& options)
-        : options_(options), until_(Clock::now() + options.timeout), thread_([this, &mesh] { watch_over(mesh); }) {}
+    Guard(Mesh& mesh, const EngineOptions& options) : options_(options), until_(deadline_after(options.timeout)) {
+      const detail::BlockedSignal none;  // they are for the program's own threads
+      thread_ = std::thread([this, &mesh] { watch_over(mesh); });
+    }
     ~Guard() {
       {
         const std::lock_guard lock(mutex_);
@@ -132,7 +143,7 @@ class Mesh final : public gloo::Context {
       }
     }
     const EngineOptions& options_;
-    Clock::time_point until_;
+    Deadline until_;
     std::mutex mutex_;
     std::condition_variable changed_;
     bool is_done_ = false;
@@ -177,6 +188,7 @@ class GlooEngine final : public Engine {
       mesh->connect(options, device);
       // Whoever is done early may end, and must not cut off one that is still connecting.
       barrier({kConnected, options.timeout});
+      Mesh::forget_addresses(options);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {

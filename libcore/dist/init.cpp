@@ -84,6 +84,17 @@ void open_tcp_store(Meeting& meeting, Milliseconds timeout, bool agent_store) {
   meeting.store = std::move(store);
 }
 
+/// As PyTorch: torchrun serves the store where it says so, and at no other place that the program may name.
+void open_store_of_launch(Meeting& meeting, Milliseconds timeout, const LaunchFacts& facts) {
+  const bool by_agent =
+      facts.agent_store && facts.master_addr == meeting.host && facts.master_port == std::optional(meeting.port);
+  open_tcp_store(meeting, timeout, by_agent);
+  if (!by_agent) return;
+  // It may stay when torchrun starts all again, with what the ranks before left in it.
+  const std::string attempt = "/worker/attempt_" + std::to_string(facts.attempt);
+  meeting.store = std::make_shared<PrefixStore>(attempt, meeting.store);
+}
+
 /// Of this machine: what MASTER_ADDR says, else the one from which other networks are reached.
 std::string address_for_others() {
   const std::optional<std::string> said = launch_facts().master_addr;
@@ -107,12 +118,7 @@ Meeting meet_by_environment(const InitOptions& options) {
   if (!facts.master_port) given({}, {}, "MASTER_PORT");
   meeting.host = *facts.master_addr;
   meeting.port = *facts.master_port;
-  open_tcp_store(meeting, options.timeout, facts.agent_store);
-  // The store of torchrun stays when it starts all again, with what the ranks before left in it.
-  if (facts.agent_store) {
-    const std::string attempt = "/worker/attempt_" + std::to_string(facts.attempt);
-    meeting.store = std::make_shared<PrefixStore>(attempt, meeting.store);
-  }
+  open_store_of_launch(meeting, options.timeout, facts);
   return meeting;
 }
 
@@ -141,7 +147,7 @@ Meeting meet_at_address(const InitOptions& options, const std::string& address) 
   if (meeting.host.starts_with("[") && meeting.host.ends_with("]"))
     meeting.host = meeting.host.substr(1, meeting.host.size() - 2);
   meeting.port = static_cast<std::uint16_t>(port);
-  open_tcp_store(meeting, options.timeout, false);
+  open_store_of_launch(meeting, options.timeout, facts);
   return meeting;
 }
 
@@ -287,22 +293,26 @@ void look_after_all() {
   std::erase_if(world().caretakers, [](const auto& look_after) { return !look_after(); });
 }
 
-/// When it returns all are there, and take the same backends.
-std::shared_ptr<Store> meet_the_others(World& all, const Meeting& meeting, Milliseconds timeout) {
+/// When it returns all are there, and take the same backends. They are waited for `patience`; `timeout` is the store's.
+std::shared_ptr<Store> meet_the_others(World& all, const Meeting& meeting, Milliseconds timeout,
+                                       Milliseconds patience) {
   auto store = std::make_shared<PrefixStore>("default_pg", meeting.store);
   store->set_timeout(timeout);
-  if (meeting.size == 1) return store;
   // Ranks that are through with this group before others may begin the next one at the same port at once.
   const auto leave_the_port = [own = meeting.over_tcp] {
     if (own) own->stop_listening();
   };
+  if (meeting.size == 1) {
+    leave_the_port();
+    return store;
+  }
   all.watch = std::make_shared<Watch>(Watch::Options{.rank = meeting.rank,
                                                      .size = meeting.size,
                                                      .store = store,
                                                      .address = all.address,
                                                      .said = packed(all.backends),
                                                      .all_are_here = leave_the_port,
-                                                     .timeout = timeout});
+                                                     .timeout = patience});
   try {
     all.backends = agreed_backends(all.backends, meeting.rank, meeting.size, *all.watch);
   } catch (...) {
@@ -329,18 +339,20 @@ struct Met {
 Met meet_all(World& all, const InitOptions& options) {
   const Deadline deadline = deadline_after(options.timeout);
   constexpr Milliseconds kPause(50);
+  InitOptions attempt = options;
   while (true) {
     try {
-      Met met{.meeting = checked_meeting(options), .store = nullptr};
+      Met met{.meeting = checked_meeting(attempt), .store = nullptr};
       find_place(all, met.meeting);
       all.backends = settled(std::move(all.backends), met.meeting.size);
-      met.store = meet_the_others(all, met.meeting, options.timeout);
+      met.store = meet_the_others(all, met.meeting, options.timeout, attempt.timeout);
       return met;
     } catch (const LostStore&) {
       const bool may_be_met_anew = !options.store && !meets_by_mpi(options) && !launch_facts().agent_store;
       if (!may_be_met_anew || std::chrono::steady_clock::now() + kPause >= deadline) throw;
     }
     std::this_thread::sleep_for(kPause);
+    attempt.timeout = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());  // of the first one
   }
 }
 

@@ -50,9 +50,9 @@ void lose_a_rank(const std::string& flag) {
   std::this_thread::sleep_for(milliseconds(1500));
 }
 
-void die_while_waiting() {
-  std::thread([] {
-    std::this_thread::sleep_for(milliseconds(700));
+void die_while_waiting(const std::string& after) {
+  std::thread([after] {
+    std::this_thread::sleep_for(milliseconds(after.empty() ? 700 : std::stoi(after)));
     ::raise(SIGKILL);
   }).detach();
   dist::init_process_group({.timeout = seconds(20)});
@@ -60,6 +60,16 @@ void die_while_waiting() {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Says how many seconds it waited.
+void wait_in_vain() {
+  const double begin = now();
+  try {
+    dist::init_process_group({.timeout = seconds(3)});
+  } catch (const core::Error& error) {
+    test::say(std::to_string(now() - begin) + " s: " + error.what());
+  }
 }
 
 /// A store in which a rank is killed, or stands for five seconds and then ends, as soon as it does this: "set gloo/1"
@@ -133,9 +143,10 @@ int run_rank(const std::string& role, const std::string& argument) {
     if (role == "again_keeping") begin_again_and_again(true);
     if (role == "lose") lose_a_rank(argument);
     if (role == "connect") connect(argument);
-    if (role == "wait_and_die") die_while_waiting();
+    if (role == "wait_and_die") die_while_waiting(argument);
+    if (role == "wait_in_vain") wait_in_vain();
     if (role == "once") {
-      dist::init_process_group({.timeout = seconds(20)});
+      dist::init_process_group({.init_method = argument.empty() ? "env://" : argument, .timeout = seconds(20)});
       sum_once();
     }
     if (role == "file") {
@@ -175,7 +186,9 @@ class Meeting : public testing::Test {
 
 TEST_F(Meeting, BeginsAgainAtTheSamePortAtOnce) {
   for (const char* role : {"again", "again_keeping"}) {
-    expect_done(test::run_ranks({.role = role, .size = 3, .limit = seconds(60), .backend = "gloo"}));
+    for (const int size : {1, 3}) {
+      expect_done(test::run_ranks({.role = role, .size = size, .limit = seconds(60), .backend = "gloo"}));
+    }
   }
 }
 
@@ -213,6 +226,20 @@ TEST_F(Meeting, GoesOverToTheNextRankZero) {
   expect_done(endings);
 }
 
+/// It is waited for as long as the program said, not as long again once it is gone.
+TEST_F(Meeting, WaitsNoSecondTimeOutForTheNextRankZero) {
+  const auto run_one = [port = test::free_port()](const char* role, const char* rank) {
+    return test::run_ranks({.role = role,
+                            .arguments = {"2500"},
+                            .environment = at(port, {{"RANK", rank}, {"WORLD_SIZE", "3"}}),
+                            .backend = "gloo"})[0];
+  };
+  std::thread zero([&] { EXPECT_EQ(run_one("wait_and_die", "0").status, -SIGKILL); });
+  const test::Ending ending = run_one("wait_in_vain", "1");
+  zero.join();
+  EXPECT_LT(std::stod(ending.report), 4.5) << ending.errors;
+}
+
 /// One that dies while the others wait for a third is not counted, and may come again.
 TEST_F(Meeting, CountsNobodyWhoHasDied) {
   const int port = test::free_port();
@@ -237,17 +264,25 @@ TEST_F(Meeting, IsStartedAgainInTheStoreOfTorchrun) {
   dist::TcpStore agent({.port = static_cast<std::uint16_t>(port), .is_server = true});
   const test::TempDir folder;
   const std::string flag = folder.path() / "flag";
-  const auto run_attempt = [&](const char* role, const char* attempt) {
+  const auto run_attempt = [&](const char* role, const char* attempt, const std::string& argument) {
     return test::run_ranks(
         {.role = role,
-         .arguments = {flag},
+         .arguments = {argument},
          .size = 3,
          .environment = at(port, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", attempt}}),
          .backend = "gloo"});
   };
-  EXPECT_EQ(run_attempt("lose", "0")[1].status, -SIGKILL);
-  expect_done(run_attempt("once", "1"));
-  expect_done(run_attempt("again", "1"));
+  EXPECT_EQ(run_attempt("lose", "0", flag)[1].status, -SIGKILL);
+  expect_done(run_attempt("again", "1", ""));
+  const std::string own = "/worker/attempt_1/default_pg/";
+  for (const std::string& method : {std::string("env://"), "tcp://127.0.0.1:" + std::to_string(port)}) {
+    expect_done(run_attempt("once", "1", method));
+    const std::string token = agent.get(own + "watch/hub").substr(0, 32);
+    for (const char* rank : {"0", "1", "2"}) {
+      EXPECT_TRUE(agent.check({own + token + "/watch/facts/" + rank}));
+      EXPECT_FALSE(agent.check({own + token + "/0/gloo/" + rank})) << "the long lists of addresses fill a store";
+    }
+  }
   for (const std::string attempt : {"0", "1"}) {  // PyTorch's prefix
     EXPECT_TRUE(agent.check({"/worker/attempt_" + attempt + "/default_pg/watch/hub"}));
   }
