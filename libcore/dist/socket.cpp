@@ -226,6 +226,10 @@ bool Socket::wait_for(short events, Deadline deadline) {
   }
 }
 
+bool Socket::wait_for_input(Deadline deadline) {
+  return wait_for(POLLIN, deadline);
+}
+
 std::ptrdiff_t Socket::receive_some(char* bytes, std::size_t count) {
   const ssize_t n = ::recv(fd_, bytes, count, MSG_DONTWAIT);
   if (n > 0) return n;

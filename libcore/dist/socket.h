@@ -50,6 +50,8 @@ class Socket {
   bool send_all(std::string_view bytes, Deadline deadline);
   bool receive_all(char* bytes, std::size_t count, Deadline deadline);
   bool is_timeout() const { return timed_out_; }
+  /// Until there is something to receive, also an end. False: the deadline passed.
+  bool wait_for_input(Deadline deadline);
   /// Once, without waiting: bytes read, 0 when there are none, -1 when the connection has ended.
   std::ptrdiff_t receive_some(char* bytes, std::size_t count);
   /// Once, without waiting: bytes sent, 0 when there is no room, -1 when the connection has ended.

@@ -25,6 +25,8 @@ constexpr char kFacts[] = "watch/facts/";
 constexpr char kWelcome[] = "watch/welcome";  // a name alone: it comes from rank 0 itself
 /// A rank 0 that does not answer may be one of an earlier group: then its key is looked at once more.
 constexpr Milliseconds kOneAttempt(5000);
+/// How long a rank 0 that has not welcomed anybody is waited for until it is asked whether there is a new one.
+constexpr Milliseconds kOneWait(500);
 constexpr Milliseconds kRetryPause(20);
 
 std::string host_name() {
@@ -120,7 +122,7 @@ void Watch::join_hub() {
     // Read anew each time: the store may outlive groups, and then tells of the last one first.
     const std::string hub = options_.store->get(kHubKey);
     std::unique_ptr<Peer> peer = try_to_join(hub, deadline, why);
-    if (peer && wait_for_welcome(*peer, deadline)) {
+    if (peer && wait_for_welcome(*peer, hub, deadline)) {
       peers_.push_back(std::move(peer));
       return;
     }
@@ -153,13 +155,20 @@ std::unique_ptr<Watch::Peer> Watch::try_to_join(const std::string& hub, Deadline
   return peer;
 }
 
-/// False where rank 0 ends, or wants none of us, before all are there.
-bool Watch::wait_for_welcome(Peer& hub, Deadline deadline) {
+/// False where rank 0 ends, or wants none of us, before all are there; and where the store names another one by then:
+/// who listens where the last one did may be anybody.
+bool Watch::wait_for_welcome(Peer& hub, const std::string& said, Deadline deadline) {
   while (true) {
+    while (!hub.socket.wait_for_input(std::min(deadline, deadline_after(kOneWait)))) {
+      if (Clock::now() >= deadline || options_.store->get(kHubKey) != said) return false;
+    }
     char length[4];
-    if (!hub.socket.receive_all(length, sizeof length, deadline)) return false;
-    std::string body(std::min<std::size_t>(wire::number_at<std::uint32_t>(length), kMaxMessage), '\0');
-    if (!hub.socket.receive_all(body.data(), body.size(), deadline)) return false;
+    const Deadline soon = std::min(deadline, deadline_after(kOneAttempt));
+    if (!hub.socket.receive_all(length, sizeof length, soon)) return false;
+    const std::size_t size = wire::number_at<std::uint32_t>(length);
+    if (size > kMaxMessage) return false;
+    std::string body(size, '\0');
+    if (!hub.socket.receive_all(body.data(), body.size(), soon)) return false;
     const std::optional<Message> message = Message::unpacked(body);
     if (!message) return false;
     if (message->kind == Message::Kind::welcome) return true;
@@ -169,7 +178,7 @@ bool Watch::wait_for_welcome(Peer& hub, Deadline deadline) {
 
 void Watch::welcome_all() {
   std::unique_lock lock(mutex_);
-  is_complete_ = changed_.wait_for(lock, options_.timeout, [&] { return joined_ == options_.size; });
+  is_complete_ = changed_.wait_until(lock, deadline_after(options_.timeout), [&] { return joined_ == options_.size; });
   const int joined = joined_;
   lock.unlock();
   if (joined != options_.size) {
@@ -332,7 +341,11 @@ void Watch::close_when_complete() {
 void Watch::accept_peer() {
   auto peer = std::make_unique<Peer>();
   peer->socket = listener_.accept();
-  if (!peer->socket.is_open()) return;
+  if (!peer->socket.is_open()) {
+    // No descriptor is left: the caller waits until one is, this thread does not spin.
+    ::poll(nullptr, 0, 10);
+    return;
+  }
   const std::lock_guard lock(sending_);
   std::erase_if(peers_, [](const auto& each) { return !each->socket.is_open(); });
   peers_.push_back(std::move(peer));

@@ -94,7 +94,7 @@ class Watch {
   void start_hub();
   void join_hub();
   std::unique_ptr<Peer> try_to_join(const std::string& hub, Deadline deadline, std::string& why);
-  bool wait_for_welcome(Peer& hub, Deadline deadline);
+  bool wait_for_welcome(Peer& hub, const std::string& said, Deadline deadline);
   void welcome_all();
   void say_facts();
   void read_facts();

@@ -9,6 +9,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/collectives.h"
 #include "libcore/dist/init.h"
+#include "libcore/dist/socket.h"
 #include "libcore/dist/tcp_store.h"
 #include "libcore/tensor/factory.h"
 #include "tests/libcore/dist/ranks.h"
@@ -285,6 +286,36 @@ TEST_F(Meeting, IsStartedAgainInTheStoreOfTorchrun) {
   }
   for (const std::string attempt : {"0", "1"}) {  // PyTorch's prefix
     EXPECT_TRUE(agent.check({"/worker/attempt_" + attempt + "/default_pg/watch/hub"}));
+  }
+}
+
+/// Where the rank 0 of a dead group listened, somebody else does now, who says nothing or something.
+TEST_F(Meeting, WaitsForNoStrangerAtThePlaceOfADeadGroup) {
+  for (const std::string banner : {"", "S", "SSH-2.0-OpenSSH_9.2\r\n"}) {
+    const dist::Socket stranger = dist::Socket::listen(0, true);
+    const int port = test::free_port();
+    dist::TcpStore agent({.port = static_cast<std::uint16_t>(port), .is_server = true});
+    agent.set("/worker/attempt_0/default_pg/watch/hub",
+              std::string(32, 'a') + std::to_string(stranger.local_port()) + " 127.0.0.1");
+    const auto run_one = [&](const char* rank) {
+      return test::run_ranks(
+          {.role = "once",
+           .environment = at(port, {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+           .backend = "gloo"})[0];
+    };
+    std::vector<test::Ending> endings(2);
+    std::thread one([&] { endings[1] = run_one("1"); });
+    std::vector<dist::Socket> callers;
+    for (int i = 0; i < 500 && callers.empty(); ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+      dist::Socket caller = stranger.accept();
+      if (caller.is_open()) callers.push_back(std::move(caller));
+    }
+    for (dist::Socket& caller : callers) caller.send_some(banner);
+    endings[0] = run_one("0");
+    one.join();
+    EXPECT_EQ(callers.size(), 1);
+    expect_done(endings);
   }
 }
 
