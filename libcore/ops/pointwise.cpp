@@ -154,9 +154,15 @@ Tensor raw_pow(const Tensor& base, Scalar exponent) {
   return raw::binary(BinaryOp::pow, base, exponent);
 }
 
+/// The type that three tensors are computed in.
+DType result_type_of(const Tensor& a, const Tensor& b, const Tensor& c) {
+  if (a.dtype() == b.dtype() && b.dtype() == c.dtype()) return a.dtype();
+  return result_type(a, raw::binary(BinaryOp::mul, b, c));
+}
+
 /// Of integers it is made of two products, in their type.
 Tensor raw_addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
-  const DType dtype = result_type(a, raw::binary(BinaryOp::mul, b, c));
+  const DType dtype = result_type_of(a, b, c);
   raw::check_fits(value, raw::compute_dtype(dtype));
   if (!is_integer(dtype)) return raw::ternary(TernaryOp::addcmul, a, b, c, value.to_double());
   const Tensor factor = raw::binary(BinaryOp::mul, raw::cast(b, dtype), Scalar(value.to_int()));
@@ -345,8 +351,9 @@ Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) 
         "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
         "tensor2), for all dtypes.");
   }
-  raw::check_fits(value, raw::compute_dtype(a.dtype()));
-  return with_three<AddcdivBackward>(a, b, c, value, raw::ternary(TernaryOp::addcdiv, a, b, c, value.to_double()));
+  Tensor out = raw::ternary(TernaryOp::addcdiv, a, b, c, value.to_double());
+  raw::check_fits(value, raw::compute_dtype(out.dtype()));
+  return with_three<AddcdivBackward>(a, b, c, value, out);
 }
 
 }  // namespace core
