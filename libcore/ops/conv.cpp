@@ -147,11 +147,22 @@ Tensor batched(const Tensor& x, std::int64_t rank, const char* operation) {
                                       ", but got input of size: " + to_list(x.sizes()));
 }
 
+/// Of images without channels PyTorch makes images without channels, whatever the weight.
+Tensor of_no_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvPlan& plan) {
+  Shape sizes = plan.output_sizes();
+  sizes[1] = 0;
+  return composed("ConvolutionBackward0", {x, weight, bias}, [sizes](const TensorList& in) {
+    const Tensor nothing = sum(in[0]) + sum(in[1]);
+    return (in[2].defined() ? nothing + sum(in[2]) : nothing).expand(sizes);
+  });
+}
+
 Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options, std::int64_t rank,
            const char* operation) {
   const Tensor batch = batched(x, rank, operation);
   const ConvPlan plan = raw::conv_plan(batch, weight, bias, options, static_cast<std::size_t>(rank));
-  const Tensor out = convolve(batch, weight, bias, plan);
+  const Tensor out =
+      plan.plane.in_channels == 0 ? of_no_channels(batch, weight, bias, plan) : convolve(batch, weight, bias, plan);
   return x.dim() == rank + 1 ? out.squeeze(0) : out;
 }
 
@@ -283,10 +294,13 @@ Tensor conv_tbc(const Tensor& x, const Tensor& weight, const Tensor& bias, std::
   check(x.size(2) == weight.size(1), "Input dim 2 (input channels) is not == dim 1 in the weight tensor");
   check(weight.size(2) == bias.size(0), "Bias size must equal dim 2 in the weight tensor (output channels).");
   return composed("ConvTbcBackward0", {x, weight, bias}, [pad](const TensorList& in) {
-    const Tensor out = conv1d(in[0].permute({1, 2, 0}), in[1].permute({2, 1, 0}), in[2], {.padding = {pad}})
-                           .permute({2, 0, 1})
-                           .contiguous();
-    return in[0].size(2) > 0 ? out : add(out, in[2]);  // conv1d() of no channels leaves the bias out
+    if (in[0].size(2) == 0) {
+      const std::int64_t length = in[0].size(0) + 2 * pad - in[1].size(0) + 1;
+      return (in[2] + (sum(in[0]) + sum(in[1]))).expand({length, in[0].size(1), in[2].size(0)}).contiguous();
+    }
+    return conv1d(in[0].permute({1, 2, 0}), in[1].permute({2, 1, 0}), in[2], {.padding = {pad}})
+        .permute({2, 0, 1})
+        .contiguous();
   });
 }
 

@@ -34,6 +34,13 @@ Shape beside_channels(const Tensor& x) {
   return sizes;
 }
 
+/// Elements of a channel of one image.
+std::int64_t pixels_of(const Tensor& x) {
+  std::int64_t pixels = 1;
+  for (std::int64_t d = 2; d < x.dim(); ++d) pixels *= x.size(d);
+  return pixels;
+}
+
 void check_groups(const Tensor& x, std::int64_t groups, const LayerNormArguments& a) {
   if (groups <= 0) fail("num_groups must be positive, but got " + std::to_string(groups));
   if (x.dim() < 2) fail("Expected at least 2 dimensions for input tensor but received " + std::to_string(x.dim()));
@@ -41,6 +48,8 @@ void check_groups(const Tensor& x, std::int64_t groups, const LayerNormArguments
     fail("Expected number of channels in input to be divisible by num_groups, but got input of shape " +
          to_list(x.sizes()) + " and num_groups=" + std::to_string(groups));
   }
+  if (x.size(1) == 0) fail("Expected number of channels to be greater than 0, got 0");
+  if (pixels_of(x) == 0) fail("Expected HxW to be greater than 0, got 0");
   const auto check = [&](const Tensor& vector, const char* what) {
     if (!vector.defined() || vector.sizes() == Shape{x.size(1)}) return;
     fail(std::string("Expected ") + what +
@@ -75,9 +84,7 @@ void fold_back(const Tensor& running, const Tensor& all, const Tensor& x) {
 }
 
 void check_spatial(const Tensor& x) {
-  std::int64_t spatial = 1;
-  for (std::int64_t d = 2; d < x.dim(); ++d) spatial *= x.size(d);
-  if (spatial != 1) return;
+  if (pixels_of(x) != 1) return;
   throw Error(ErrorCode::value, "Expected more than 1 spatial element when training, got input size torch.Size(" +
                                     to_list(x.sizes()) + ")");
 }
@@ -119,7 +126,7 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const LayerNormArguments
     return group_norm(x.to(DType::f32), groups, a).to(x.dtype());
   }
   return composed("NativeGroupNormBackward0", {x, a.weight, a.bias}, [groups, eps](const TensorList& in) {
-    const Tensor rows = in[0].reshape({in[0].size(0), groups, -1});
+    const Tensor rows = in[0].reshape({in[0].size(0), groups, in[0].size(1) / groups * pixels_of(in[0])});
     Tensor y = layer_norm(rows, {rows.size(2)}, {.eps = eps}).reshape(in[0].sizes());
     const Shape beside = beside_channels(in[0]);
     if (in[1].defined()) y = y * in[1].reshape(beside);

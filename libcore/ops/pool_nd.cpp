@@ -173,11 +173,7 @@ Tensor largest(const Tensor& x, const std::vector<Windows>& all) {
 /// Values of the last `rank` dimensions of x at flat positions in them.
 Tensor pick(const Tensor& x, const Tensor& places, std::int64_t rank) {
   const Tensor flat = x.flatten(x.dim() - rank, -1);
-  const Tensor index = places.reshape(flat.dim() == 1 ? Shape{-1} : [&] {
-    Shape sizes = flat.sizes();
-    sizes[sizes.size() - 1] = -1;
-    return sizes;
-  }());
+  const Tensor index = places.flatten(places.dim() - rank, -1);
   return gather(flat, -1, index).reshape(places.sizes());
 }
 
@@ -266,9 +262,23 @@ Shape front_sizes(const Tensor& x, const std::vector<std::int64_t>& out) {
   return sizes;
 }
 
+/// Only a batch may be empty. `first`: the dimension behind it.
+void check_holds_some(const Tensor& x, std::int64_t first, const char* operation) {
+  for (std::int64_t d = first; d < x.dim(); ++d) {
+    if (x.size(d) != 0) continue;
+    throw Error(ErrorCode::runtime,
+                std::string(operation) +
+                    "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes " +
+                    to_list(x.sizes()) + " with dimension " + std::to_string(d) + " being empty");
+  }
+}
+
 ValuesIndices adaptive_max(const char* printed, const Tensor& x, const AdaptiveSizes& sizes, std::size_t rank) {
   const std::vector<std::int64_t> out = resolved(x, sizes, rank);
   const auto depth = static_cast<std::int64_t>(rank);
+  if (const Shape found = front_sizes(x, out); found.numel() == 0) {
+    return picked(printed, x, zeros(found, {.dtype = DType::i64, .device = x.device()}), depth);
+  }
   std::vector<Tensor> cells;
   for_each_cell(x.detach(), out, [&](const Tensor& part, const Shape& first) {
     Tensor place = part.flatten(part.dim() - depth, -1).max(-1).indices;
@@ -317,6 +327,7 @@ ValuesIndices max_pool3d_with_indices(const Tensor& x, const Shape& kernel, cons
   if (x.dim() != 4 && x.dim() != 5) {
     throw Error(ErrorCode::runtime, "non-empty 4D or 5D (batch mode) tensor expected for input");
   }
+  check_holds_some(x, x.dim() - 4, "max_pool3d_with_indices_out_cpu_template");
   const Tensor places = largest(x.detach(), windows_of(x, kernel, options));
   return picked("MaxPool3DWithIndicesBackward0", x, places, 3);
 }
@@ -375,16 +386,19 @@ Tensor adaptive_avg_pool3d(const Tensor& x, const AdaptiveSizes& sizes) {
 
 ValuesIndices adaptive_max_pool1d(const Tensor& x, std::int64_t size) {
   check_line(x, "adaptive_max_pool1d");
+  check_holds_some(x, 1, "adaptive_max_pool1d");
   const ValuesIndices out = adaptive_max_pool2d(x.unsqueeze(-2), {1, size});
   return {out.values.squeeze(-2), out.indices.squeeze(-2)};
 }
 
 ValuesIndices adaptive_max_pool2d(const Tensor& x, const AdaptiveSizes& sizes) {
+  check_holds_some(x, 1, "adaptive_max_pool2d");
   return adaptive_max("AdaptiveMaxPool2DBackward0", x, sizes, 2);
 }
 
 ValuesIndices adaptive_max_pool3d(const Tensor& x, const AdaptiveSizes& sizes) {
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return adaptive_max_pool3d(to(x), sizes);
+  check_holds_some(x, 1, "adaptive_max_pool3d");
   return adaptive_max("AdaptiveMaxPool3DBackward0", x, sizes, 3);
 }
 

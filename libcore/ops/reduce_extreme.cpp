@@ -122,6 +122,7 @@ Tensor arg_extreme(ReduceOp op, const Tensor& x, std::optional<std::int64_t> dim
   if (x.dtype() == DType::boolean) {
     throw Error(ErrorCode::runtime, std::string(name(op)) + "(): does not support bool input");
   }
+  if (dim) check_reduces_some(x, {raw::wrap_dim(*dim, x.dim())}, (std::string(name(op)) + "()").c_str());
   ReduceOptions options{.keepdim = keepdim};
   if (dim) options.dims = {*dim};
   return raw::reduce(op, x, options);

@@ -107,8 +107,9 @@ Tensor inverse_std(const Tensor& var, double eps) {
   return unary(UnaryOp::rsqrt, binary(BinaryOp::add, var, eps));
 }
 
-/// running += momentum * (value - running), with the unbiased variance.
+/// running += momentum * (value - running), with the unbiased variance. Nothing says nothing of what runs.
 void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {
+  if (count == 0) return;
   const auto blend = [&](const Tensor& running, const Tensor& value) {
     if (!running.defined()) return;
     if (has_16_bits(running)) {  // one rounding, at the end
@@ -237,6 +238,12 @@ NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   }
   const ImageOrder order = kernel::order_of(x);
   if (wanted.input) out.input = kernel::empty_as(x, x.sizes(), order);
+  if (x.numel() == 0) {
+    for (const Tensor* parameter : {&out.weight, &out.bias}) {
+      if (parameter->defined()) fill_into(*parameter, 0);
+    }
+    return out;
+  }
   if (!kernel::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad, order), in = dense(x, order), mean = dense(stats.mean), w = dense(weight);
   kernel::run(
