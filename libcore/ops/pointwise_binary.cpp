@@ -37,8 +37,9 @@ using detail::host_binary;
 
 CORE_NODE(NextafterBackward, "NextafterBackward0", Tensor a = saved(0); Tensor b = saved(1);
           return {masked_fill(g[0], a == b, 0), zeros_like(b)};)
-CORE_NODE(Atan2Backward, "Atan2Backward0", Tensor a = saved(0); Tensor b = saved(1);
-          Tensor scale = reciprocal(a * a + b * b);
+CORE_NODE(Atan2Backward, "Atan2Backward0", Tensor a = saved(0); Tensor b = saved(1); Tensor square = a * a + b * b;
+          Tensor at_zero = square == 0;
+          Tensor scale = masked_fill(reciprocal(masked_fill(square, at_zero, 1)), at_zero, 0);
           return {wants(0) ? g[0] * b * scale : Tensor(), wants(1) ? g[0] * -a* scale : Tensor()};)
 
 CORE_NODE(LogaddexpBackward, "LogaddexpBackward0", Tensor apart = saved(1) - saved(0);

@@ -2,6 +2,8 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/reduce_nodes.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/reduce.h"
@@ -33,7 +35,9 @@ ValuesIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool large
     throw Error(ErrorCode::runtime, "selected index k out of range");
   }
   ValuesIndices all = raw::sort(x, d, largest);
-  if (x.dim() == 0) return all;
+  if (x.dim() == 0) {
+    return {composed("TopkBackward0", {x}, [](const TensorList& in) { return in[0].clone(); }), all.indices};
+  }
   NoGradGuard no_history;
   ValuesIndices out{all.values.narrow(d, 0, k).clone(), all.indices.narrow(d, 0, k).clone()};
   GradModeGuard on(true);

@@ -2,15 +2,21 @@
 // PyTorch 2.15 gives them.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+
 #include "libcore/autograd/autograd.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
 #include "libcore/ops/conv.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/pool.h"
 #include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
 
@@ -228,6 +234,33 @@ TEST(EdgeSizes, MeansOfNothingAreRefused) {
 TEST(EdgeSizes, ConvTbcOfNoChannelsIsItsBias) {
   const Tensor out = core::conv_tbc(core::zeros({3, 1, 0}), core::zeros({2, 0, 2}), tensor({1.5, -2.0}));
   EXPECT_EQ(core::to_string(out), "tensor([[[ 1.5000, -2.0000]],\n\n        [[ 1.5000, -2.0000]]])");
+}
+
+TEST(EdgeGradients, OfAnglesAtZeroAreZero) {
+  const auto slopes = [](const Tensor& y, const Tensor& x) {
+    return slope(y, [&](const Tensor& t) { return core::atan2(t, x); }) + " " +
+           slope(x, [&](const Tensor& t) { return core::atan2(y, t); });
+  };
+  EXPECT_EQ(slopes(tensor({0.0, 1.0, 0.0}), tensor({0.0, 0.0, 2.0})),
+            "tensor([0.0000, 0.0000, 0.5000]) tensor([-0., -1., -0.])");
+  EXPECT_EQ(slope(tensor(3.0), [](const Tensor& t) { return core::topk(t, 1).values; }), "tensor(1.)");
+}
+
+TEST(EdgeConversions, OfWhatNoIntegerHoldsAreThoseOfTheProcessor) {
+  // Twenty of each, so that vectors do some of them and single instructions the rest.
+  for (const double x : {kNan, kInf, -kInf, 3e9, -3e9, 1e20}) {
+    for (const DType from : {DType::f32, DType::f64, DType::bf16}) {
+      const Tensor all = core::full({20}, x, {.dtype = from});
+      const auto expect = [&](DType to, std::int64_t value) {
+        EXPECT_TRUE(core::equal(all.to(to), core::full({20}, value, {.dtype = to}))) << x;
+      };
+      expect(DType::i32, INT32_MIN);
+      for (const DType to : {DType::i8, DType::u8, DType::i16}) expect(to, 0);
+      if (!(std::abs(x) < 1e10)) expect(DType::i64, INT64_MIN);
+    }
+  }
+  EXPECT_EQ(core::to_string(tensor({-1.5, 300.0, 70000.0}).to(DType::i16)),
+            "tensor([  -1,  300, 4464], dtype=torch.int16)");
 }
 
 }  // namespace

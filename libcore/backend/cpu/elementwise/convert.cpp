@@ -24,7 +24,15 @@ auto widen(T value) {
   }
 }
 
-/// C++'s conversion, made total: a float outside an integer's range wraps through int64 as PyTorch's does on x86.
+/// As the processor's conversion to int32, without branches.
+template <class From>
+std::int32_t whole_i32(From value) {
+  const bool fits = value >= From(-0x1p31) && value < From(0x1p31);
+  return fits ? static_cast<std::int32_t>(fits ? value : From(0)) : INT32_MIN;
+}
+
+/// C++'s conversion, made total as PyTorch's is on x86: what int32 cannot hold is INT32_MIN, and so are NaN and what
+/// goes to fewer bits, of which it leaves the low ones; uint32 and 64 bits are made by way of int64.
 template <class To, class From>
 To convert_number(From value) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -34,6 +42,9 @@ To convert_number(From value) {
     return {narrow_f16(static_cast<float>(value))};
   } else if constexpr (std::is_same_v<To, BFloat16>) {
     return {narrow_bf16(static_cast<float>(value))};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
+                       (sizeof(To) < 4 || std::is_same_v<To, std::int32_t>)) {
+    return static_cast<To>(whole_i32(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     constexpr double kTop = 9223372036854775808.0;
     if (!(value >= static_cast<From>(-kTop) && value < static_cast<From>(kTop))) {
