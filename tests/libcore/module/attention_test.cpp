@@ -195,6 +195,25 @@ TEST(AttentionEdges, OfATinyNegativeScaleIsAMean) {
   }
 }
 
+TEST(AttentionEdges, OfVastScoresIsFinite) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const std::int64_t length : {3, 17, 100}) {
+      const Tensor q = core::full({1, 1, length, 32}, 1e5, {.dtype = dtype});
+      const Tensor k =
+          (core::remainder(core::arange(length * 32), core::full({length * 32}, 7, {.dtype = DType::i64})) * 30000)
+              .reshape({1, 1, length, 32})
+              .to(dtype);
+      const Tensor v = core::full({1, 1, length, 32}, 3, {.dtype = dtype});
+      EXPECT_TRUE(core::allclose(core::scaled_dot_product_attention(q, k, v), v)) << length << core::name(dtype);
+      const Tensor leaf = q.clone().requires_grad_();
+      core::backward({core::scaled_dot_product_attention(leaf, k, v).sum()});
+      EXPECT_TRUE(core::isfinite(leaf.grad()).all().item<bool>()) << length << core::name(dtype);
+      EXPECT_TRUE(core::allclose(core::scaled_dot_product_attention(q, k, v, {.is_causal = true}), v))
+          << length << core::name(dtype);
+    }
+  }
+}
+
 TEST(AttentionEdges, NeedsOneDtype) {
   const Tensor x = core::ones({1, 1, 5, 8}, {.dtype = DType::bf16});
   try {

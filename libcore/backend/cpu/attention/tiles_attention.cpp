@@ -24,6 +24,10 @@ constexpr std::int64_t kHeadWork = 1 << 17;  // multiplications that are worth a
 CORE_INLINE Floats larger(const Floats& a, const Floats& b) {
   return (Floats)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b);
 }
+/// At most 0; NaN stays.
+CORE_INLINE Floats not_above_0(const Floats& x) {
+  return (Floats)_mm512_maskz_min_ps(kAll, _mm512_setzero_ps(), (__m512)x);
+}
 CORE_INLINE float total(const Floats& x) {
   const Vector<float, 8> eight = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
                                  __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -117,7 +121,7 @@ void put_turned_rows(const HeadSizes& sizes, float* sums, std::int64_t first, st
   }
 }
 
-/// The softmax of a block of queries as far as keys have been seen; `most` in exponents of 2.
+/// The softmax of a block of queries as far as keys have been seen; `most`: of scores, by the sign of their factor.
 struct RunningColumns {
   alignas(64) float most[kBlockQueries], sums[kBlockQueries], factors[kBlockQueries];
   RunningColumns() {
@@ -145,8 +149,9 @@ struct Column {
     return larger(even, odd);
   }
 
-  /// Weights less `shift`; gives their sum.
-  Floats exponentiate(const Floats& factor, const Floats& shift) const {
+  /// Weights of what scores are less than `most`; gives their sum. Subtracted first: products of scores near 1e10 are
+  /// rounded by hundreds.
+  Floats exponentiate(const Floats& factor, const Floats& most) const {
     alignas(64) static constexpr auto kPairs = [] {
       struct {
         Word at[kDepth];
@@ -160,8 +165,8 @@ struct Column {
       const float* tile = scores + (i * 2 + half) * kTileSums;
       Word* to = weights + i / 2 * kStepWords + half * kTileWords + i % 2 * (kTileWords / 2);
       for (std::int64_t row = 0; row < kSide; row += 2, to += kDepth) {
-        const Floats a = power_of_two(load<Floats>(tile + row * kSide) * factor - shift);
-        const Floats b = power_of_two(load<Floats>(tile + (row + 1) * kSide) * factor - shift);
+        const Floats a = power_of_two((load<Floats>(tile + row * kSide) - most) * factor);
+        const Floats b = power_of_two((load<Floats>(tile + (row + 1) * kSide) - most) * factor);
         first_sum += a, second_sum += b;
         _mm512_store_si512(to, _mm512_permutexvar_epi16(pairs, (__m512i)rounded_pair(a, b)));
       }
@@ -228,10 +233,10 @@ class TileForward {
       const Column column{scores_, count, half, weights_};
       const std::int64_t at = q * kPanel + half * kSide;
       const Floats before = load<Floats>(running.most + at);
-      const Floats most = larger(before, column.most(sign) * (factor * sign));
+      const Floats most = larger(before, column.most(sign));
       Floats sums = load<Floats>(running.sums + at);
-      const Floats change = power_of_two(before - most);
-      sums = sums * change + column.exponentiate(factor, most);
+      const Floats change = power_of_two((before - most) * (factor * sign));
+      sums = sums * change + column.exponentiate(factor, most * sign);
       store(running.most + at, most);
       store(running.sums + at, sums);
       store(running.factors + at, change);
@@ -260,7 +265,8 @@ class TileForward {
   void finish(std::int64_t first, std::int64_t rows, RunningColumns& running) {
     for (std::int64_t at = 0; at < rows; at += kSide) {
       const Floats sums = load<Floats>(running.sums + at);
-      Floats logs = load<Floats>(running.most + at) * std::numbers::ln2_v<float>;
+      Floats logs =
+          load<Floats>(running.most + at) * (exponents_.factor * exponents_.sign * std::numbers::ln2_v<float>);
       logs += log_of(sums);
       store_up_to(log_sums_ + first + at, logs, rows - at);
       store(running.factors + at, 1.0F / sums);
@@ -399,7 +405,7 @@ class TileBackward {
     for (std::int64_t half = 0; half < 2; ++half) {
       const std::int64_t at = q * kPanel + half * kSide;
       const Floats x = load<Floats>(scores + line_at(row, half)) * exponents_.factor - load<Floats>(shifts_ + at);
-      weights[half] = power_of_two(x);
+      weights[half] = power_of_two(not_above_0(x));
       slopes[half] = weights[half] * (load<Floats>(grads + line_at(row, half)) - load<Floats>(along_ + at));
       slopes[half] = slopes[half] * static_cast<float>(s_.scale);
     }
