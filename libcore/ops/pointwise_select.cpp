@@ -138,8 +138,10 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   if (!low && !high) throw Error(ErrorCode::runtime, "torch.clamp: At least one of 'min' or 'max' must not be None");
   if (is_complex(x.dtype())) fail("clamp is not supported for complex types", ErrorCode::not_implemented);
   DType dtype = x.dtype();
-  for (const auto& bound : {low, high}) {
-    if (bound) dtype = promote_types(dtype, result_type(x, *bound));
+  if (!is_floating(dtype)) {  // which no bound widens
+    for (const auto& bound : {low, high}) {
+      if (bound) dtype = promote_types(dtype, result_type(x, *bound));
+    }
   }
   check_bounds(low, high, dtype);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
