@@ -18,8 +18,7 @@ Tensor lent_part(const std::shared_ptr<const Tensor>& contents, const Tensor& vi
 
 bool is_replaceable(const Tensor& grad) {
   const TensorImpl& impl = *grad.impl();
-  return impl.use_count() == 2 && impl.storage->use_count() == 1 && !impl.storage->is_borrowed() &&
-         impl.autograd.load() == nullptr;
+  return impl.use_count() == 2 && impl.storage->use_count() == 1 && impl.autograd.load() == nullptr;
 }
 
 }  // namespace core::distributed::detail

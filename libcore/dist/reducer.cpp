@@ -113,6 +113,7 @@ void Reducer::make_buckets(const std::vector<Indices>& buckets) {
       continue;
     }
     bucket.is_lending = !options_.views && first.device().is_cpu() && bytes_of(bucket) >= kLendsFrom;
+    bucket.had_gradient.assign(indices.size(), true);
     for (std::size_t at = 0; at < indices.size(); ++at) {
       places_[static_cast<std::size_t>(indices[at])] = {buckets_.size(), at};
     }
@@ -257,7 +258,10 @@ void Reducer::prepare_backward(const std::vector<Tensor>& outputs) {
   ready_.assign(params_.size(), false);
   ready_order_.clear();
   divisor_.reset();
-  for (Bucket& bucket : buckets_) bucket.pending = bucket.params.size();
+  for (Bucket& bucket : buckets_) {
+    bucket.pending = bucket.params.size();
+    if (bucket.is_lending) note_gradients(bucket);
+  }
   hook_counts_left_ = hook_counts_;
   if (finds_unused() || is_first_of_static()) {
     used_here_.assign(params_.size(), false);
@@ -463,6 +467,15 @@ bool Reducer::is_unused_everywhere(std::size_t index) {
   return used_.data<std::int32_t>()[index] == 0;
 }
 
+/// Those that are there before a backward pass may lie in memory that the program lent, and sees by other ways than
+/// tensors.
+void Reducer::note_gradients(Bucket& bucket) const {
+  bucket.had_gradient.assign(bucket.params.size(), false);
+  for (std::size_t i = 0; i < bucket.params.size(); ++i) {
+    bucket.had_gradient[i] = params_[static_cast<std::size_t>(bucket.params[i])].second.grad().defined();
+  }
+}
+
 /// The large gradients become parts of the bucket's memory, and the bucket gets other memory for the next step: that
 /// saves copying them. Where it could be seen, or a hook may have kept the bucket, they are copied.
 void Reducer::lend_bucket(Bucket& bucket) {
@@ -475,7 +488,8 @@ void Reducer::lend_bucket(Bucket& bucket) {
     const Tensor grad = param.grad();
     if (!grad.defined()) {
       param.set_grad(view.clone());
-    } else if (view.nbytes() >= kLendsFrom && grad.strides() == view.strides() && detail::is_replaceable(grad)) {
+    } else if (view.nbytes() >= kLendsFrom && !bucket.had_gradient[i] && grad.strides() == view.strides() &&
+               detail::is_replaceable(grad)) {
       param.set_grad(detail::lent_part(contents, view));
     } else {
       grad.detach().copy_(view);

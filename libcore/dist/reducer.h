@@ -73,6 +73,7 @@ class Reducer {
     Tensor contents;            // none between two steps when it was lent
     std::vector<Tensor> views;  // of each parameter
     bool is_lending = false;
+    std::vector<bool> had_gradient;    // each parameter, before this backward pass; where it lends
     std::weak_ptr<const Tensor> lent;  // the contents of the step before
     std::size_t pending = 0;
     Work work;
@@ -107,6 +108,7 @@ class Reducer {
   void finish();
   void finish_bucket(Bucket& bucket);
   void lend_bucket(Bucket& bucket);
+  void note_gradients(Bucket& bucket) const;
   bool is_unused_everywhere(std::size_t index);
   double divisor();
   void push_rebuilt(std::size_t index);

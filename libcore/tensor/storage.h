@@ -34,8 +34,6 @@ class StorageImpl : public RefCounted {
   }
   std::size_t nbytes() const { return nbytes_; }
   Backend& backend() const { return *backend_; }
-  /// Whether somebody else lent the bytes, and may look at them by other ways than tensors.
-  bool is_borrowed() const { return borrowed_; }
 
   /// PyTorch's `_version` of the tensors on this storage: in-place operations through autograd count it up.
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
