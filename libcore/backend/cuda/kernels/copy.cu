@@ -89,7 +89,8 @@ CORE_BODY void load(DType, const void* in, std::int64_t first, std::int64_t left
   load_as<double>(in, first, left, to);
 }
 
-/// C++'s conversion, made total: a float outside an integer's range wraps through int64 as it does on x86.
+/// C++'s conversion, made total as the CPU's (cpu/elementwise/convert.cpp): what int32 cannot hold is INT32_MIN, and so
+/// are NaN and what goes to fewer bits, of which it leaves the low ones; uint32 and 64 bits are made by way of int64.
 template <class To, class From>
 CORE_BODY To convert_number(From value) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -99,6 +100,10 @@ CORE_BODY To convert_number(From value) {
     return to_half(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, BFloat16>) {
     return to_bfloat16(static_cast<float>(value));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
+                       (sizeof(To) < 4 || std::is_same_v<To, std::int32_t>)) {
+    const bool fits = value >= From(-0x1p31) && value < From(0x1p31);
+    return static_cast<To>(fits ? static_cast<std::int32_t>(value) : INT32_MIN);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     constexpr double kTop = 9223372036854775808.0;
     if (!(value >= static_cast<From>(-kTop) && value < static_cast<From>(kTop))) {
