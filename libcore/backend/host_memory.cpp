@@ -35,7 +35,8 @@ constexpr std::size_t kHugeFrom = std::size_t{4} << 20;
 
 void* system_allocate(std::size_t bytes) {
   const bool is_huge = bytes >= kHugeFrom;
-  void* block = std::aligned_alloc(is_huge ? kHugePage : kAlignment, bytes);
+  void* block = nullptr;  // not by aligned_alloc(), which wants whole multiples of the alignment
+  if (::posix_memalign(&block, is_huge ? kHugePage : kAlignment, bytes) != 0) block = nullptr;
   if (is_huge && block != nullptr) ::madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish
   if (block == nullptr) {
     throw Error(ErrorCode::device, "cpu: out of memory: tried to allocate " + format_size(bytes));
