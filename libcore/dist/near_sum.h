@@ -1,6 +1,6 @@
 #pragma once
 // Sums over ranks that can read each other's memory, with Gloo's bits. Internal to dist. Thread safety: as NearRanks;
-// calls at once have tags that differ. Errors: those of NearRanks. Use: sum_nearby(near, data, addends, call);
+// calls at once have tags that differ. Errors: those of NearRanks. Use: sum_nearby(near, addends, call);
 
 #include <cstdint>
 

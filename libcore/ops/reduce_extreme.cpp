@@ -60,13 +60,6 @@ struct AmaxBackward final : ReduceNode {
   }
 };
 
-/// Of all elements; where one is NaN, all that are share the gradient.
-struct AllExtremeBackward final : Node {
-  std::string_view printed;
-  std::string_view name() const override { return printed; }
-  TensorList apply(TensorList g) override { return {detail::shared_by_equals(g[0], saved(0), saved(1))}; }
-};
-
 /// An extreme of no elements is nothing. `dims` as they were given: messages show them so.
 void check_reduces_some(const Tensor& x, const Shape& dims, const char* what) {
   for (const std::int64_t d : dims) {
@@ -99,12 +92,7 @@ Tensor extreme_of_all(ReduceOp op, const Tensor& x, std::string_view printed) {
                     "reduction dim with the 'dim' argument.");
   }
   Tensor out = raw::reduce(op, x, {});
-  if (!needs_grad(x)) return out;
-  auto node = make_node<AllExtremeBackward>(x);
-  node->printed = printed;
-  node->save(x);
-  record(out, node);
-  node->save_output(out);
+  detail::record_equals(x, out, printed);
   return out;
 }
 

@@ -100,12 +100,6 @@ ValuesIndices middle_along(const char* printed, const char* name, const Tensor& 
   return picked(printed, x, at, d, keepdim);
 }
 
-struct MiddleOfAllBackward final : Node {
-  const char* printed = "";
-  std::string_view name() const override { return printed; }
-  TensorList apply(TensorList g) override { return {detail::shared_by_equals(g[0], saved(0), saved(1))}; }
-};
-
 template <class PlaceOf>
 Tensor middle_of_all(const char* printed, const Tensor& x, PlaceOf place_of) {
   refuse_bool(x, "median_cpu");
@@ -113,12 +107,7 @@ Tensor middle_of_all(const char* printed, const Tensor& x, PlaceOf place_of) {
   const Tensor flat = raw::alias(x).reshape({-1});
   const Tensor at = places(flat, 0, 1, [&](auto values, std::span<std::int64_t> out) { out[0] = place_of(values); });
   Tensor value = raw::view(raw::gather(flat, 0, at), {}, {}, 0);
-  if (!needs_grad(x)) return value;
-  auto node = make_node<MiddleOfAllBackward>(x);
-  node->printed = printed;
-  node->save(x);
-  record(value, node);
-  node->save_output(value);
+  detail::record_equals(x, value, printed);
   return value;
 }
 

@@ -88,12 +88,27 @@ inline void record_pick(const Tensor& x, ValuesIndices& out, std::int64_t dim, b
   record(out.values, node);
 }
 
-/// The gradient `g` of one element of x that is `extreme`, shared by all elements that equal it; NaN equals NaN.
-inline Tensor shared_by_equals(const Tensor& g, const Tensor& x, const Tensor& extreme) {
-  Tensor equal = x == extreme;
-  if (is_inexact(x.dtype())) equal = logical_or(equal, logical_and(isnan(x), isnan(extreme)));
-  const Tensor hit = mask_as(equal, g);
-  return hit * (g / sum(hit));
+/// Saved: x, and the element of it that is the result, whose gradient all elements that equal it share; NaN equals NaN.
+struct EqualsBackward final : Node {
+  std::string_view printed;
+  std::string_view name() const override { return printed; }
+  TensorList apply(TensorList g) override {
+    const Tensor x = saved(0), picked = saved(1);
+    Tensor equal = x == picked;
+    if (is_inexact(x.dtype())) equal = logical_or(equal, logical_and(isnan(x), isnan(picked)));
+    const Tensor hit = mask_as(equal, g[0]);
+    return {hit * (g[0] / sum(hit))};
+  }
+};
+
+/// `picked`: one of all elements of x.
+inline void record_equals(const Tensor& x, Tensor& picked, std::string_view printed) {
+  if (!needs_grad(x)) return;
+  auto node = make_node<EqualsBackward>(x);
+  node->printed = printed;
+  node->save(x);
+  record(picked, node);
+  node->save_output(picked);
 }
 
 }  // namespace core::detail

@@ -107,7 +107,7 @@ Tensor inverse_std(const Tensor& var, double eps) {
   return unary(UnaryOp::rsqrt, binary(BinaryOp::add, var, eps));
 }
 
-/// running += momentum * (value - running), with the unbiased variance. Nothing says nothing of what runs.
+/// running += momentum * (value - running), with the unbiased variance. An empty batch leaves it as it is.
 void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {
   if (count == 0) return;
   const auto blend = [&](const Tensor& running, const Tensor& value) {

@@ -284,7 +284,7 @@ TEST_F(Meeting, IsStartedAgainInTheStoreOfTorchrun) {
       EXPECT_FALSE(agent.check({own + token + "/0/gloo/" + rank})) << "the long lists of addresses fill a store";
     }
   }
-  for (const std::string attempt : {"0", "1"}) {  // PyTorch's prefix
+  for (const std::string attempt : {"0", "1"}) {  // of torchrun's starts
     EXPECT_TRUE(agent.check({"/worker/attempt_" + attempt + "/default_pg/watch/hub"}));
   }
 }
