@@ -88,6 +88,12 @@ Tensor shrunk(const Tensor& x, Tensor out, double lambda) {
   return out;
 }
 
+/// PyTorch's kernels of these functions take no whole numbers.
+void check_not_whole(const Tensor& x, std::string_view kernel) {
+  if (is_integer(x.dtype()) || x.dtype() == DType::boolean)
+    raw::throw_unsupported(kernel, raw::backend_of(x), x.dtype());
+}
+
 /// In inference, of a blocked image; else undefined.
 Tensor activated_image(const Tensor& x, ImageActivation activation) {
   return needs_grad(x) ? Tensor() : blocked::try_activate(x, activation);
@@ -234,27 +240,32 @@ Tensor relu6(const Tensor& x) {
 }
 
 Tensor hardsigmoid(const Tensor& x) {
+  check_not_whole(x, "hardsigmoid_cpu");
   const Tensor plain = x.detach();
   return detail::with_saved_input<HardsigmoidBackward>(x, clamp(plain + 3, 0, 6) / 6);
 }
 
 Tensor hardswish(const Tensor& x) {
+  check_not_whole(x, "hardswish_cpu");
   if (Tensor out = activated_image(x, ImageActivation::hardswish); out.defined()) return out;
   const Tensor plain = x.detach();
   return detail::with_saved_input<HardswishBackward>(x, plain * clamp(plain + 3, 0, 6) / 6);
 }
 
 Tensor selu(const Tensor& x) {
+  check_not_whole(x, "elu_cpu");
   constexpr double kAlpha = 1.6732632423543772848170429916717, kScale = 1.0507009873554804934193349852946;
   return composed("EluBackward0", {x}, [](const TensorList& in) { return elu_of(in[0], kAlpha, kScale, 1); });
 }
 
 Tensor celu(const Tensor& x, double alpha) {
+  check_not_whole(x, "elu_cpu");
   if (alpha == 0) throw Error(ErrorCode::runtime, "ZeroDivisionError: alpha cannot be 0 for CELU");
   return composed("CeluBackward0", {x}, [alpha](const TensorList& in) { return elu_of(in[0], alpha, 1, 1 / alpha); });
 }
 
 Tensor mish(const Tensor& x) {
+  check_not_whole(x, "mish_cpu");
   return composed("MishBackward0", {x}, [](const TensorList& in) { return in[0] * tanh(softplus(in[0])); });
 }
 
@@ -271,12 +282,14 @@ Tensor softshrink(const Tensor& x, double lambda) {
     throw Error(ErrorCode::runtime,
                 "lambda must be greater or equal to 0, but found to be " + std::to_string(lambda) + ".");
   }
+  check_not_whole(x, "softshrink_check");
   const Tensor plain = x.detach();
   const Tensor moved = where(plain > lambda, plain - lambda, where(plain < -lambda, plain + lambda, plain * 0));
   return shrunk<SoftshrinkBackward>(x, moved, lambda);
 }
 
 Tensor hardshrink(const Tensor& x, double lambda) {
+  check_not_whole(x, "hardshrink_cpu");
   const Tensor plain = x.detach();
   const Tensor inside = logical_and(ge(plain, -lambda), le(plain, lambda));
   return shrunk<HardshrinkBackward>(x, masked_fill(plain, inside, 0), lambda);
@@ -322,12 +335,14 @@ Tensor rrelu(const Tensor& x, const RreluOptions& o) {
 }
 
 Tensor silu(const Tensor& x) {
+  check_not_whole(x, "silu_cpu");
   if (!needs_grad(x)) {
     if (Tensor out = blocked::try_activate(x, ImageActivation::silu); out.defined()) return out;
   }
   return with_saved_input<SiluBackward>(x, raw::unary(UnaryOp::silu, x));
 }
 Tensor log_sigmoid(const Tensor& x) {
+  check_not_whole(x, "log_sigmoid_cpu");
   return with_saved_input<LogSigmoidBackward>(x, raw::unary(UnaryOp::log_sigmoid, x));
 }
 
@@ -336,22 +351,26 @@ Tensor relu(const Tensor& x) {
 }
 
 Tensor gelu(const Tensor& x, GeluForm form) {
+  check_not_whole(x, "GeluKernelImpl");
   if (form == GeluForm::tanh) return with_saved_input<GeluTanhBackward>(x, raw::unary(UnaryOp::gelu_tanh, x));
   return with_saved_input<GeluBackward>(x, raw::unary(UnaryOp::gelu, x));
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) {
+  check_not_whole(x, "leaky_relu_cpu");
   return with_numbers<LeakyReluBackward>(x, raw::unary(UnaryOp::leaky_relu, x, {slope, 0, 0}),
                                          [&](LeakyReluBackward& node) { node.slope = slope; });
 }
 
 Tensor elu(const Tensor& x, double alpha) {
+  check_not_whole(x, "elu_cpu");
   return with_numbers<EluBackward>(x, raw::unary(UnaryOp::elu, x, {alpha, 1, 1}),
                                    [&](EluBackward& node) { node.alpha = alpha; });
 }
 
 Tensor softplus(const Tensor& x, double beta, double threshold) {
   if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return softplus(to(x), beta, threshold);
+  check_not_whole(x, "softplus_cpu");
   return with_numbers<SoftplusBackward>(x, raw::unary(UnaryOp::softplus, x, {beta, threshold, 0}),
                                         [&](SoftplusBackward& node) {
                                           node.beta = beta;

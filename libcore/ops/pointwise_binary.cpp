@@ -2,6 +2,7 @@
 #include "libcore/ops/pointwise.h"
 
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <numeric>
 #include <string>
@@ -11,6 +12,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
+#include "libcore/base/half.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/detail/host_math.h"
@@ -90,6 +92,18 @@ Tensor number_extreme(const Tensor& a, const Tensor& b) {
   return raw::where(isnan(wide_a), wide_b, raw::where(isnan(wide_b), wide_a, out));
 }
 
+/// The 16-bit float behind `from` on the way to `to`, by its bits: in the order of size but for the sign.
+float next_half(DType dtype, float from, float to) {
+  if (std::isnan(from) || std::isnan(to)) return from + to;
+  if (from == to) return to;
+  const bool is_f16 = dtype == DType::f16;
+  const auto value = [&](std::uint16_t bits) { return is_f16 ? f16_to_f32(bits) : bf16_to_f32(bits); };
+  if (from == 0) return std::copysign(value(1), to);
+  const std::uint16_t bits = is_f16 ? f32_to_f16(from) : f32_to_bf16(from);
+  const bool grows = (from < to) == (from > 0);
+  return value(static_cast<std::uint16_t>(grows ? bits + 1 : bits - 1));
+}
+
 }  // namespace
 
 Tensor atan2(const Tensor& a, const Tensor& b) {
@@ -161,12 +175,15 @@ Tensor ldexp(const Tensor& a, const Tensor& b) {
 }
 Tensor nextafter(const Tensor& a, const Tensor& b) {
   const DType common = result_type(a, b);
-  if (common != DType::f32 && common != DType::f64) {
+  const bool is_half = common == DType::f16 || common == DType::bf16;
+  if (!is_half && common != DType::f32 && common != DType::f64) {
     throw Error(ErrorCode::not_implemented,
                 std::string("\"nextafter_cpu\" not implemented for '") + scalar_type_name(common) + "'");
   }
-  Tensor out = host_binary<double>(a, b, common, [common](double x, double y) -> double {
-    return common == DType::f64 ? std::nextafter(x, y) : std::nextafterf(static_cast<float>(x), static_cast<float>(y));
+  Tensor out = host_binary<double>(a, b, common, [=](double x, double y) -> double {
+    if (common == DType::f64) return std::nextafter(x, y);
+    const auto from = static_cast<float>(x), to = static_cast<float>(y);
+    return is_half ? next_half(common, from, to) : std::nextafterf(from, to);
   });
   return needs_grad(a, b) ? detail::with_two<NextafterBackward>(a, b, out) : out;
 }

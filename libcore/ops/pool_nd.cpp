@@ -188,8 +188,19 @@ Size2 row(const Shape& given, std::int64_t otherwise) {
 
 void check_line(const Tensor& x, const char* operation) {
   if (x.dim() == 2 || x.dim() == 3) return;
-  throw Error(ErrorCode::runtime,
-              std::string(operation) + "() Expected 2D or 3D input tensor, but got " + std::to_string(x.dim()) + "D");
+  throw Error(ErrorCode::runtime, "Expected 2 to 3 dimensions, but got " + std::to_string(x.dim()) +
+                                      "-dimensional tensor for argument #1 'self' (while checking arguments for " +
+                                      operation + ")");
+}
+
+/// "3D or 4D", with the batch or without.
+void check_rank(const Tensor& x, std::int64_t least, const std::string& before, const std::string& behind) {
+  if (x.dim() == least || x.dim() == least + 1) return;
+  const std::string ranks = std::to_string(least) + "D or " + std::to_string(least + 1) + "D";
+  throw Error(ErrorCode::runtime, before + ranks + behind);
+}
+void check_volume(const Tensor& x) {
+  check_rank(x, 4, "non-empty ", " (batch mode) tensor expected for input");
 }
 
 MaxPool2dOptions row_options(const Shape& kernel, const MaxPoolOptions& o) {
@@ -315,7 +326,12 @@ ValuesIndices max_pool1d_with_indices(const Tensor& x, const Shape& kernel, cons
 }
 
 Tensor max_pool1d(const Tensor& x, const Shape& kernel, const MaxPoolOptions& options) {
-  check_line(x, "max_pool1d");
+  const bool is_empty = x.dim() > 0 && (x.size(-1) == 0 || (x.dim() > 1 && x.size(-2) == 0));
+  if ((x.dim() != 2 && x.dim() != 3) || is_empty) {
+    throw Error(ErrorCode::runtime,
+                "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:" +
+                    to_list(x.sizes()));
+  }
   return max_pool2d(x.unsqueeze(-2), Size2(1, kernel[0]), row_options(kernel, options)).squeeze(-2);
 }
 
@@ -324,9 +340,7 @@ ValuesIndices max_pool3d_with_indices(const Tensor& x, const Shape& kernel, cons
     return core::detail::traced("max_pool_with_indices", {x}, volume_attributes(kernel, options),
                                 [&] { return max_pool3d_with_indices(x, kernel, options); });
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return max_pool3d_with_indices(to(x), kernel, options);
-  if (x.dim() != 4 && x.dim() != 5) {
-    throw Error(ErrorCode::runtime, "non-empty 4D or 5D (batch mode) tensor expected for input");
-  }
+  check_volume(x);
   check_holds_some(x, x.dim() - 4, "max_pool3d_with_indices_out_cpu_template");
   const Tensor places = largest(x.detach(), windows_of(x, kernel, options));
   return picked("MaxPool3DWithIndicesBackward0", x, places, 3);
@@ -353,6 +367,8 @@ Tensor avg_pool3d(const Tensor& x, const Shape& kernel, const AvgPoolOptions& o)
     return core::detail::traced("avg_pool3d", {x}, volume_attributes(kernel, o),
                                 [&] { return avg_pool3d(x, kernel, o); });
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return avg_pool3d(to(x), kernel, o);
+  check_volume(x);
+  check_holds_some(x, x.dim() - 4, "avg_pool3d");
   if (o.divisor_override == 0) throw Error(ErrorCode::runtime, "divisor must be not zero");
   const std::vector<Windows> all = windows_of(x, kernel, {o.stride, o.padding, {}, o.ceil_mode});
   Tensor divisor;
@@ -373,6 +389,8 @@ Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size) {
 
 Tensor adaptive_avg_pool3d(const Tensor& x, const AdaptiveSizes& sizes) {
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return adaptive_avg_pool3d(to(x), sizes);
+  check_rank(x, 4, "adaptive_avg_pool3d(): Expected ", " tensor, but got " + to_list(x.sizes()));
+  check_holds_some(x, 1, "adaptive_avg_pool3d");
   const std::vector<std::int64_t> out = resolved(x, sizes, 3);
   if (out == std::vector<std::int64_t>{1, 1, 1}) return mean(x, {.dims = {-1, -2, -3}, .keepdim = true});
   return composed("AdaptiveAvgPool3DBackward0", {x}, [out](const TensorList& in) {
@@ -393,12 +411,14 @@ ValuesIndices adaptive_max_pool1d(const Tensor& x, std::int64_t size) {
 
 ValuesIndices adaptive_max_pool2d(const Tensor& x, const AdaptiveSizes& sizes) {
   check_holds_some(x, 1, "adaptive_max_pool2d");
+  check_rank(x, 3, "adaptive_max_pool2d(): Expected ", " tensor, but got: " + to_list(x.sizes()));
   return adaptive_max("AdaptiveMaxPool2DBackward0", x, sizes, 2);
 }
 
 ValuesIndices adaptive_max_pool3d(const Tensor& x, const AdaptiveSizes& sizes) {
   if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return adaptive_max_pool3d(to(x), sizes);
   check_holds_some(x, 1, "adaptive_max_pool3d");
+  check_rank(x, 4, "adaptive_max_pool3d(): Expected ", " tensor, but got: " + to_list(x.sizes()));
   return adaptive_max("AdaptiveMaxPool3DBackward0", x, sizes, 3);
 }
 

@@ -116,14 +116,14 @@ struct ExtremeOrProdBackward final : Node {
   }
 
  private:
-  /// All that equal the extreme share its gradient.
+  /// All that equal the extreme share its gradient, which is NaN where NaN was the extreme. As in PyTorch x counts also
+  /// where it is not included.
   TensorList of_extreme(const Tensor& g) const {
     const Tensor x = saved(0), from = saved(1), index = saved(2), result = saved(3);
-    Tensor own = as_mask(x == result, g);
-    if (!plan.include_self) own = scatter(own, plan.dim, index, Scalar(0));
+    const Tensor own = as_mask(x == result, g);
     const Tensor theirs = as_mask(from == gather(result, plan.dim, index), g);
     const Tensor share = g / scatter_add(own, plan.dim, index, theirs);
-    return {masked_fill(share * own, own == 0, 0), theirs * gather(share, plan.dim, index)};
+    return {share * own, theirs * gather(share, plan.dim, index)};
   }
 
   /// Without division by zero: a factor that is the only 0 of its place gets the product of the others.

@@ -56,9 +56,9 @@ void check_bias(const Tensor& weight, const Tensor& bias, std::int64_t outputs, 
        to_list(bias.sizes()) + " instead");
 }
 
-void check_channels(const Tensor& x, const Tensor& weight, std::int64_t groups) {
+void check_groups(const Tensor& weight, std::int64_t groups) {
   const std::string given = "Given groups=" + std::to_string(groups) + ", ";
-  const std::int64_t outputs = weight.size(0), wanted = weight.size(1) * groups;
+  const std::int64_t outputs = weight.size(0);
   if (outputs < groups) {
     fail(given + "expected weight to be at least " + std::to_string(groups) +
          " at dimension 0, but got weight of size " + to_list(weight.sizes()) + " instead");
@@ -67,10 +67,49 @@ void check_channels(const Tensor& x, const Tensor& weight, std::int64_t groups) 
     fail(given + "expected weight to be divisible by " + std::to_string(groups) +
          " at dimension 0, but got weight of size [" + to_list(weight.sizes()) + "] instead");
   }
+}
+
+void check_channels(const Tensor& x, const Tensor& weight, std::int64_t groups) {
+  const std::int64_t wanted = weight.size(1) * groups;
   if (x.size(1) != wanted) {
-    fail(given + "weight of size " + to_list(weight.sizes()) + ", expected input" + to_list(x.sizes()) + " to have " +
-         std::to_string(wanted) + " channels, but got " + std::to_string(x.size(1)) + " channels instead");
+    fail("Given groups=" + std::to_string(groups) + ", weight of size " + to_list(weight.sizes()) + ", expected input" +
+         to_list(x.sizes()) + " to have " + std::to_string(wanted) + " channels, but got " + std::to_string(x.size(1)) +
+         " channels instead");
   }
+}
+
+/// As PyTorch's kernels see a line: an image of one row.
+Shape as_image(const Tensor& line, std::size_t rank) {
+  Shape sizes = line.sizes();
+  if (rank == 1) sizes.insert(2, 1);
+  return sizes;
+}
+
+void check_kernel_size(const Tensor& weight, std::size_t rank) {
+  const Shape sizes = as_image(weight, rank);
+  bool is_empty = false;
+  for (std::size_t d = 2; d < sizes.size(); ++d) is_empty = is_empty || sizes[d] == 0;
+  if (!is_empty) return;
+  const auto size = [&](std::size_t d) { return std::to_string(sizes[d]); };
+  fail("kernel size should be greater than zero, but got" +
+       (rank == 3 ? ": " + size(2) + " x " + size(3) + " x " + size(4) + " (TxHxW)"
+                  : " kernel_height: " + size(2) + " kernel_width: " + size(3)));
+}
+
+/// Of a transposed convolution only the batch and the channels of the input may be empty; an empty batch, all else.
+void check_not_empty(const Tensor& x, const Tensor& weight, std::size_t rank) {
+  const Shape input = as_image(x, rank), given = as_image(weight, rank);
+  for (std::size_t d = 2; d < input.size(); ++d) {
+    if (input[d] != 0 || input[0] == 0) continue;
+    fail("Only zero batch or zero channel inputs are supported, but got input shape: " + to_list(input));
+  }
+  if (rank == 3 ? weight.numel() == 0 : given[1] == 0) {
+    fail((rank == 3 ? "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) "
+                      "tensor expected for weight, but got: "
+                    : "non-empty 2D or 4D weight tensor expected, but got: ") +
+         to_list(given));
+  }
+  check_kernel_size(weight, rank);
 }
 
 std::string product_text(const Lines& lines, std::size_t rank, std::int64_t (*size)(const Line&)) {
@@ -132,7 +171,9 @@ ConvPlan conv_plan(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   check_options(stride, padding, dilation, o.groups);
   if (same && stride != Shape(rank, 1)) fail("padding='same' is not supported for strided convolutions");
   check_types(x, weight, bias, rank);
+  check_groups(weight, o.groups);
   check_channels(x, weight, o.groups);
+  if (x.size(1) != 0) check_kernel_size(weight, rank);
   check_bias(weight, bias, weight.size(0), false);
   Lines lines = unit_lines();
   bool fits = true;
@@ -162,6 +203,7 @@ ConvPlan transposed_plan(const Tensor& x, const Tensor& weight, const Tensor& bi
   const Shape extra = spread(o.output_padding, rank, 0), dilation = spread(o.dilation, rank, 1);
   check_options(stride, padding, dilation, o.groups);
   check_types(x, weight, bias, rank);
+  check_groups(weight, o.groups);
   if (x.size(1) != weight.size(0)) {
     fail("Given transposed=1, weight of size " + to_list(weight.sizes()) + ", expected input" + to_list(x.sizes()) +
          " to have " + std::to_string(weight.size(0)) + " channels, but got " + std::to_string(x.size(1)) +
@@ -169,6 +211,7 @@ ConvPlan transposed_plan(const Tensor& x, const Tensor& weight, const Tensor& bi
   }
   const std::int64_t outputs = weight.size(1) * o.groups;
   check_bias(weight, bias, outputs, true);
+  check_not_empty(x, weight, rank);
   check_output_padding(extra, stride, dilation);
   Lines lines = unit_lines();
   for (std::size_t i = 0; i < rank; ++i) {

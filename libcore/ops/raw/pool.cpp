@@ -64,9 +64,10 @@ std::int64_t inner_channels(const Tensor& x, ImageOrder order) {
 }
 
 Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
-  const bool right_rank = x.dim() == 3 || x.dim() == 4;
-  if (!right_rank || x.size(-1) == 0 || x.size(-2) == 0 || x.size(-3) == 0) {
-    fail("non-empty 3D or 4D (batch mode) tensor expected for input");
+  if (x.dim() != 3 && x.dim() != 4) fail("non-empty 3D or 4D (batch mode) tensor expected for input");
+  if (x.size(-1) == 0 || x.size(-2) == 0 || x.size(-3) == 0) {
+    fail("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:" +
+         to_list(x.sizes()));
   }
   const Size2 stride = shape.stride.given() ? shape.stride : shape.kernel;
   const Window rows{x.size(-2), shape.kernel.h(), stride.h(), shape.padding.h(), shape.dilation.h()};

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/ops/activation.h"
@@ -15,6 +16,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/pool.h"
 #include "libcore/ops/scan.h"
+#include "libcore/ops/scatter.h"
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/print.h"
@@ -244,6 +246,59 @@ TEST(EdgeGradients, OfAnglesAtZeroAreZero) {
   EXPECT_EQ(slopes(tensor({0.0, 1.0, 0.0}), tensor({0.0, 0.0, 2.0})),
             "tensor([0.0000, 0.0000, 0.5000]) tensor([-0., -1., -0.])");
   EXPECT_EQ(slope(tensor(3.0), [](const Tensor& t) { return core::topk(t, 1).values; }), "tensor(1.)");
+}
+
+TEST(EdgeGradients, OfScatteredExtremesAreThoseOfPyTorch) {
+  const Tensor x = tensor({1.0, 5.0, 3.0, 0.0}), from = tensor({1.0, 1.0, kNan, 2.0, 3.0});
+  const Tensor index = tensor({0, 0, 1, 1, 2});
+  const auto largest = [&](bool include_self) {
+    return slope(x, [&](const Tensor& t) { return core::scatter_reduce(t, 0, index, from, "amax", include_self); }) +
+           " " +
+           slope(from, [&](const Tensor& t) { return core::scatter_reduce(x, 0, index, t, "amax", include_self); });
+  };
+  EXPECT_EQ(largest(true), "tensor([0.3333,    nan, 0.5000, 1.0000]) tensor([0.3333, 0.3333,    nan,    nan, 0.5000])");
+  EXPECT_EQ(largest(false), "tensor([0., 0., 0., 1.]) tensor([0.3333, 0.3333,    nan,    nan, 0.5000])");
+}
+
+TEST(EdgeValues, BehindHalvesAreTheNextOnes) {
+  const auto next = [](DType dtype, double to) {
+    const Tensor x = tensor({-kInf, -2.0, -0.0, 0.0, 65504.0, 1.0, kNan}, {.dtype = dtype});
+    return core::to_string(core::nextafter(x, core::full({7}, to, {.dtype = dtype})).to(DType::f64));
+  };
+  EXPECT_EQ(next(DType::f16, kInf),
+            "tensor([-6.5504e+04, -1.9990e+00,  5.9605e-08,  5.9605e-08,         inf,\n"
+            "         1.0010e+00,         nan], dtype=torch.float64)");
+  EXPECT_EQ(next(DType::bf16, -kInf),
+            "tensor([       -inf, -2.0156e+00, -9.1835e-41, -9.1835e-41,  6.5280e+04,\n"
+            "         9.9609e-01,         nan], dtype=torch.float64)");
+  EXPECT_EQ(message_of([] {
+              core::nextafter(tensor({1, 2}), tensor({2, 3}));
+            }),
+            "\"nextafter_cpu\" not implemented for 'Long'");
+}
+
+TEST(EdgeValues, OfActivationsAreNoWholeNumbers) {
+  const auto refused = [](Tensor (*function)(const Tensor&), const char* text) {
+    for (const DType dtype : {DType::i64, DType::boolean}) {
+      const std::string type = dtype == DType::i64 ? "Long" : "Bool";
+      EXPECT_EQ(message_of([&] { function(core::ones({2}, {.dtype = dtype})); }),
+                "\"" + std::string(text) + "\" not implemented for '" + type + "'");
+    }
+  };
+  refused([](const Tensor& x) { return core::gelu(x); }, "GeluKernelImpl");
+  refused([](const Tensor& x) { return core::silu(x); }, "silu_cpu");
+  refused([](const Tensor& x) { return core::mish(x); }, "mish_cpu");
+  refused([](const Tensor& x) { return core::elu(x); }, "elu_cpu");
+  refused([](const Tensor& x) { return core::selu(x); }, "elu_cpu");
+  refused([](const Tensor& x) { return core::celu(x); }, "elu_cpu");
+  refused([](const Tensor& x) { return core::softplus(x); }, "softplus_cpu");
+  refused([](const Tensor& x) { return core::softshrink(x); }, "softshrink_check");
+  refused([](const Tensor& x) { return core::hardshrink(x); }, "hardshrink_cpu");
+  refused([](const Tensor& x) { return core::hardsigmoid(x); }, "hardsigmoid_cpu");
+  refused([](const Tensor& x) { return core::hardswish(x); }, "hardswish_cpu");
+  refused([](const Tensor& x) { return core::leaky_relu(x); }, "leaky_relu_cpu");
+  refused([](const Tensor& x) { return core::log_sigmoid(x); }, "log_sigmoid_cpu");
+  EXPECT_EQ(core::to_string(core::relu6(tensor({-2, 9}))), "tensor([0, 6])");
 }
 
 TEST(EdgeConversions, OfWhatNoIntegerHoldsAreThoseOfTheProcessor) {

@@ -112,6 +112,80 @@ TEST(NoChannels, StayNoneInConvolutions) {
   expect(3, [](const Tensor& x, const Tensor& w, const Tensor& b) { return core::conv3d(x, w, b); });
 }
 
+TEST(NoElements, OfImagesAreRefusedByPools) {
+  EXPECT_EQ(message_of([] {
+              core::avg_pool2d(zeros({1, 0, 4, 4}), {2});
+            }),
+            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:[1, 0, 4, 4]");
+  EXPECT_EQ(
+      message_of([] {
+        core::max_pool1d(zeros({1, 1, 0}), {2});
+      }),
+      "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:[1, 1, 0]");
+  const auto of_volume = [](const char* name, const char* sizes, const char* dim) {
+    return std::string(name) +
+           "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes " + sizes +
+           " with dimension " + dim + " being empty";
+  };
+  EXPECT_EQ(message_of([] {
+              core::avg_pool3d(zeros({0, 4, 4, 4}), {2});
+            }),
+            of_volume("avg_pool3d", "[0, 4, 4, 4]", "0"));
+  EXPECT_EQ(message_of([] {
+              core::adaptive_avg_pool3d(zeros({1, 1, 4, 4, 0}), {2});
+            }),
+            of_volume("adaptive_avg_pool3d", "[1, 1, 4, 4, 0]", "4"));
+  EXPECT_EQ(core::avg_pool3d(zeros({0, 1, 4, 4, 4}), {2}).sizes(), Shape({0, 1, 2, 2, 2}));
+}
+
+TEST(Pools, TakeABatchOfImagesOrOne) {
+  EXPECT_EQ(message_of([] {
+              core::adaptive_max_pool2d(zeros({4, 4}), {2});
+            }),
+            "adaptive_max_pool2d(): Expected 3D or 4D tensor, but got: [4, 4]");
+  EXPECT_EQ(message_of([] {
+              core::adaptive_avg_pool3d(zeros({4, 4, 4}), {2});
+            }),
+            "adaptive_avg_pool3d(): Expected 4D or 5D tensor, but got [4, 4, 4]");
+  EXPECT_EQ(message_of([] {
+              core::avg_pool3d(zeros({4, 4, 4}), {2});
+            }),
+            "non-empty 4D or 5D (batch mode) tensor expected for input");
+  EXPECT_EQ(message_of([] { core::avg_pool1d(zeros({4}), {2}); }),
+            "Expected 2 to 3 dimensions, but got 1-dimensional tensor for argument #1 'self' (while checking arguments "
+            "for avg_pool1d)");
+}
+
+TEST(NoElements, OfKernelsAreRefusedByConvolutions) {
+  EXPECT_EQ(message_of([] {
+              core::conv2d(zeros({1, 1, 4, 4}), zeros({2, 1, 0, 3}));
+            }),
+            "kernel size should be greater than zero, but got kernel_height: 0 kernel_width: 3");
+  EXPECT_EQ(message_of([] {
+              core::conv1d(zeros({1, 1, 4}), zeros({2, 1, 0}));
+            }),
+            "kernel size should be greater than zero, but got kernel_height: 1 kernel_width: 0");
+  EXPECT_EQ(message_of([] {
+              core::conv3d(zeros({1, 1, 4, 4, 4}), zeros({2, 1, 0, 3, 3}));
+            }),
+            "kernel size should be greater than zero, but got: 0 x 3 x 3 (TxHxW)");
+}
+
+TEST(NoElements, AreRefusedByTransposedConvolutions) {
+  const auto message = [](const Shape& sizes, const Shape& kernel) {
+    return message_of([&] { core::conv_transpose1d(zeros(sizes), zeros(kernel)); });
+  };
+  EXPECT_EQ(
+      message({1, 0, 4}, {0, 2, 3}),
+      "Given groups=1, expected weight to be at least 1 at dimension 0, but got weight of size [0, 2, 3] instead");
+  EXPECT_EQ(message({1, 1, 0}, {1, 2, 3}),
+            "Only zero batch or zero channel inputs are supported, but got input shape: [1, 1, 1, 0]");
+  EXPECT_EQ(message({1, 1, 4}, {1, 0, 3}), "non-empty 2D or 4D weight tensor expected, but got: [1, 0, 1, 3]");
+  EXPECT_EQ(message({1, 1, 4}, {1, 2, 0}),
+            "kernel size should be greater than zero, but got kernel_height: 1 kernel_width: 0");
+  EXPECT_EQ(core::conv_transpose1d(zeros({0, 1, 4}), zeros({1, 2, 3})).sizes(), Shape({0, 2, 6}));
+}
+
 TEST(NoElements, HaveNoPlaceOfTheLargest) {
   const auto message = [](std::int64_t dim) { return message_of([&] { core::argmax(zeros({2, 0}), dim); }); };
   EXPECT_EQ(message(1), "argmax(): Expected reduction dim 1 to have non-zero size.");
