@@ -1,6 +1,7 @@
 // Products of few rows with a large transposed matrix take a way of their own.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "libcore/backend/cpu/isa.h"
@@ -51,6 +52,23 @@ TEST_P(FewRows, GiveTheSameBitsOnSeveralThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(1, 2, 3, 5, 8, 11, 12, 16, 31, 48, 49, 80, 113, 300));
+
+/// Short rows are turned in registers, eight elements at a time; what lies behind their ends is no part of them.
+TEST_P(FewRows, OfShortLengthGiveTheProduct) {
+  core::manual_seed(0);
+  for (std::int64_t n : {7, 8, 16, 21, 40}) {
+    for (std::int64_t k : {1, 7, 8, 13, 64, 65, 128, 129}) {
+      SCOPED_TRACE(testing::Message() << "n = " << n << ", k = " << k);
+      Tensor x = core::randn({GetParam(), k}), w = core::full({n, k + 3}, NAN), b = core::randn({n});
+      w.narrow(1, 0, k).copy_(core::randn({n, k}));
+      const Tensor rows = w.narrow(1, 0, k), dense = rows.contiguous();
+      const Tensor wanted = core::matmul(x.to(DType::f64), rows.to(DType::f64).t());
+      EXPECT_TRUE(core::allclose(core::matmul(x, rows.t()).to(DType::f64), wanted, {.rtol = 1e-5, .atol = 2e-5}));
+      const Tensor sums = core::linear(x, dense, b).to(DType::f64);
+      EXPECT_TRUE(core::allclose(sums, wanted + b.to(DType::f64), {.rtol = 1e-5, .atol = 2e-5}));
+    }
+  }
+}
 
 /// A batch is shared out between threads, each product as it would be alone.
 TEST(ManySmallProducts, AreRightOnSeveralThreads) {

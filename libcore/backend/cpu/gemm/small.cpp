@@ -1,6 +1,7 @@
 // Small f32 matrix products for one instruction set (CORE_CPU_VARIANT names the namespace).
 #include "libcore/backend/cpu/gemm/small.h"
 
+#include "libcore/backend/cpu/gemm/turned_dots.h"
 #include "libcore/backend/cpu/scratch.h"
 #include "libcore/backend/cpu/variants.h"
 
@@ -25,6 +26,7 @@ void multiply(const GemmParams& p, const float* a, const float* b, float* c) {
                             .beta = static_cast<float>(p.beta),
                             .bias = static_cast<const float*>(p.bias)};
   if (!p.transpose_b) return rows_product(small);
+  if (p.m < kRowsToTurn && turns_in_registers(small)) return turned_dots(small);
   if (p.m < kRowsToTurn || p.n == 1) return dots_product(small);
   auto* columns = scratch<float>(Scratch::weight, p.n * p.k);
   turned(b, p.ldb, p.n, p.k, columns, p.n);
