@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "libcore/backend/cpu/scratch.h"
 #include "libcore/backend/cpu/thread_pool.h"
@@ -391,14 +392,30 @@ constexpr std::array<SumProducts, sizeof...(kTaps)> all_sums(std::integer_sequen
 }
 constexpr auto kSumProducts = all_sums(std::make_integer_sequence<int, kTapsAtOnce>());
 
-/// The gradients of an output's filters and bias: each plane is summed up in f32, all of them in f64.
+/// The gradients of an output's filters and bias: each plane is summed up in f32, all of them in f64. add() each image,
+/// in their order, then finish().
 class WeightGrad {
  public:
   WeightGrad(DType type, const Conv2dWeightGradParams& p, const Border& b, std::int64_t output)
       : type_(type), p_(p), s_(p.sizes), border_(b), output_(output), taps_(image_taps(s_, b, nullptr)) {}
 
-  void run() {
-    for (std::int64_t n = 0; n < s_.batch; ++n) add(n);
+  /// What the group sees of image n, with its border.
+  const float* bordered(std::int64_t n) const {
+    return with_border(images(n), inputs_of(s_), s_.in_h, s_.in_w, border_, Scratch::input);
+  }
+  /// image: bordered(n).
+  void add(std::int64_t n, const float* image) {
+    const Border whole{0, 0, s_.out_h, 1, up(s_.out_w, kWide) * kWide};
+    const Pair pair{image, s_.stride_h * border_.row(),
+                    with_border(grads(n), 1, s_.out_h, s_.out_w, whole, Scratch::output), s_.out_h, whole.length};
+    for (std::int64_t tap = 0; tap < taps_.count; tap += kTapsAtOnce) {
+      const auto some = static_cast<std::size_t>(std::min<std::int64_t>(kTapsAtOnce, taps_.count - tap));
+      kSumProducts[some - 1](pair, taps_.offset.data() + tap, sums_.data() + tap);
+    }
+    if (p_.bias_grad != nullptr) bias_ += sum_of(pair.grad, whole.size());
+  }
+
+  void finish() {
     if (!are_finite(sums_.data(), taps_.count)) {
       sums_.fill(0);
       for (std::int64_t n = 0; n < s_.batch; ++n) add_plainly(n);
@@ -423,18 +440,6 @@ class WeightGrad {
     return wide({type_, p_.output_grad}, (n * s_.out_channels + output_) * count, count, room_out(type_, count));
   }
 
-  void add(std::int64_t n) {
-    const Border whole{0, 0, s_.out_h, 1, up(s_.out_w, kWide) * kWide};
-    const Pair pair{with_border(images(n), inputs_of(s_), s_.in_h, s_.in_w, border_, Scratch::input),
-                    s_.stride_h * border_.row(), with_border(grads(n), 1, s_.out_h, s_.out_w, whole, Scratch::output),
-                    s_.out_h, whole.length};
-    for (std::int64_t tap = 0; tap < taps_.count; tap += kTapsAtOnce) {
-      const auto some = static_cast<std::size_t>(std::min<std::int64_t>(kTapsAtOnce, taps_.count - tap));
-      kSumProducts[some - 1](pair, taps_.offset.data() + tap, sums_.data() + tap);
-    }
-    if (p_.bias_grad != nullptr) bias_ += sum_of(pair.grad, whole.size());
-  }
-
   void add_plainly(std::int64_t n) {
     const float *image = images(n), *grad = grads(n);
     double* sums = sums_.data();
@@ -455,13 +460,19 @@ class WeightGrad {
   double bias_ = 0;
 };
 
-/// Calls visit(number) for pieces of the work, on several threads.
+/// Calls visit(begin, end) for pieces of the work, on several threads.
 template <class Visit>
-void for_each_piece(const Conv2dSizes& s, std::int64_t pieces, Visit visit) {
+void for_pieces(const Conv2dSizes& s, std::int64_t pieces, Visit visit) {
   const std::int64_t vectors = s.batch * s.out_channels * s.out_h * up(s.out_w, kWide) * inputs_of(s) * filter_of(s);
   parallel_for(pieces, 1 + kWork * pieces / vectors, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) visit(i);
+    visit(begin, end);
     trim_scratch();
+  });
+}
+template <class Visit>
+void for_each_piece(const Conv2dSizes& s, std::int64_t pieces, Visit visit) {
+  for_pieces(s, pieces, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) visit(i);
   });
 }
 
@@ -515,7 +526,18 @@ void planes_input_grad(DType type, const Conv2dInputGradParams& p) {
 
 void planes_weight_grad(DType type, const Conv2dWeightGradParams& p) {
   const Border b = image_border(p.sizes);
-  for_each_piece(p.sizes, p.sizes.out_channels, [&](std::int64_t output) { WeightGrad(type, p, b, output).run(); });
+  for_pieces(p.sizes, p.sizes.out_channels, [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t group = begin / outputs_of(p.sizes), last = std::min(end, (group + 1) * outputs_of(p.sizes));
+      std::vector<WeightGrad> grads;  // of outputs that see the same
+      for (; begin < last; ++begin) grads.emplace_back(type, p, b, begin);
+      for (std::int64_t n = 0; n < p.sizes.batch; ++n) {
+        const float* image = grads[0].bordered(n);
+        for (WeightGrad& grad : grads) grad.add(n, image);
+      }
+      for (WeightGrad& grad : grads) grad.finish();
+    }
+  });
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT
