@@ -92,12 +92,13 @@ struct ImageMaxPool {
   std::uint8_t* taps;
 };
 
-/// input_grad = output_grad put back to where the values came from.
+/// input_grad = output_grad put back to where the values came from, as far as `relu` is above 0 there.
 struct ImageMaxPoolGrad {
   Pool2dSizes sizes;
   const float* output_grad;
   const std::uint8_t* taps;
   float* input_grad;
+  const float* relu;  ///< what was pooled, the output of relu, whose gradient is taken along; or null
 };
 
 /// As AvgPool2dParams in f32; `sizes.planes` counts channels, missing ones included.

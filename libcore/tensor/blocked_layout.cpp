@@ -40,6 +40,15 @@ bool all_finite(const float* data, std::int64_t count) {
   return std::all_of(sums, sums + kLanes, [](float sum) { return sum == 0; });
 }
 
+namespace {
+/// relu: the values of what was pooled, where its gradient is to be taken along, or null.
+Bytes pool_grad(const PendingPoolGrad& pending, const ImageShape& shape, const ImageTable& table, const float* relu) {
+  Bytes out = make_bytes(shape.count());
+  table.max_pool_grad({pending.sizes, pending.output_grad->data(), pending.taps->data(), out->data(), relu});
+  return out;
+}
+}  // namespace
+
 }  // namespace blocked
 
 bool blocked::PendingConv::finite() const {
@@ -60,8 +69,8 @@ std::size_t BlockedImage::nbytes() const {
 
 blocked::Value BlockedImage::take() {
   const std::lock_guard lock(mutex_);
-  if (value_.conv && conv_taken_) run_pending();
-  conv_taken_ = true;
+  if ((value_.conv || value_.pool_grad) && kernel_taken_) run_pending();
+  kernel_taken_ = true;
   return value_;
 }
 
@@ -91,7 +100,7 @@ bool BlockedImage::assign(blocked::Value value) {
   const std::lock_guard lock(mutex_);
   if (!value_.is_there()) return false;
   value_ = std::move(value);
-  conv_taken_ = true;
+  kernel_taken_ = true;
   return true;
 }
 
@@ -129,6 +138,11 @@ void BlockedImage::run_conv() {
   }
 }
 
+void BlockedImage::run_pool_grad() {
+  value_.bytes = blocked::pool_grad(*value_.pool_grad, shape_, table_, nullptr);
+  value_.pool_grad = nullptr;
+}
+
 /// Puts the parts into one block of bytes, normalised on the way.
 void BlockedImage::join() {
   blocked::Bytes out = blocked::make_bytes(shape_.count());
@@ -161,6 +175,7 @@ void BlockedImage::join() {
 
 void BlockedImage::run_pending() {
   if (value_.conv) run_conv();
+  if (value_.pool_grad) run_pool_grad();
   if (value_.parts) join();
   if (value_.has_epilogue()) run_epilogue();
 }
@@ -287,8 +302,14 @@ Tensor try_activate(const Tensor& x, ImageActivation activation) {
 Tensor try_relu_grad(const Tensor& grad, const Tensor& output) {
   if (!is_blocked(output) || grad.sizes() != output.sizes() || grad.dtype() != DType::f32) return {};
   if (&raw::backend_of(grad) != &raw::backend_of(output)) return {};
-  const Image g = image(grad), y = image(output);
-  const std::int64_t count = shape_of(grad.sizes()).count();
+  const ImageShape shape = shape_of(grad.sizes());
+  const Image y = image(output);
+  if (const Value pending = value_of(grad); pending.pool_grad && !pending.has_epilogue()) {
+    Bytes along = pool_grad(*pending.pool_grad, shape, table_of(output), y.data);
+    return make(grad.sizes(), {.bytes = std::move(along)}, raw::backend_of(grad));
+  }
+  const Image g = image(grad);
+  const std::int64_t count = shape.count();
   Bytes out = make_bytes(count);
   table_of(output).relu_grad({count, g.data, y.data, out->data()});
   return make(grad.sizes(), {.bytes = std::move(out)}, raw::backend_of(grad));

@@ -71,19 +71,27 @@ struct PendingConv {
   bool finite() const;
 };
 
+/// The gradient of a pooling that has not been computed, so that relu's can be taken along.
+struct PendingPoolGrad {
+  Pool2dSizes sizes;
+  Bytes output_grad;
+  std::shared_ptr<const std::vector<std::uint8_t>> taps;
+};
+
 /// activation(bytes * scale + shift + addend); map and addend may be null. Instead of bytes there may be a convolution,
-/// or the parts that lie one behind the other along the channels.
+/// the gradient of a pooling, or the parts that lie one behind the other along the channels.
 struct Value {
   Bytes bytes = {};
   std::shared_ptr<const PendingConv> conv = nullptr;
+  std::shared_ptr<const PendingPoolGrad> pool_grad = nullptr;
   std::shared_ptr<const std::vector<Bytes>> parts = nullptr;
   std::shared_ptr<const ChannelMap> map = nullptr;
   Bytes addend = {};
   ImageActivation activation = ImageActivation::none;
 
-  bool is_there() const { return bytes || conv || parts; }
+  bool is_there() const { return bytes || conv || pool_grad || parts; }
   bool has_epilogue() const { return map || addend || activation != ImageActivation::none; }
-  bool pending() const { return conv || parts || has_epilogue(); }
+  bool pending() const { return conv || pool_grad || parts || has_epilogue(); }
 };
 
 }  // namespace blocked
@@ -95,8 +103,8 @@ class BlockedImage final : public LazyBytes {
   ~BlockedImage() override;
 
   const ImageShape& shape() const { return shape_; }
-  /// As it is, with what is pending; nothing when it was settled meanwhile. A pending convolution is given away once:
-  /// it would be run for everyone who has it.
+  /// As it is, with what is pending; nothing when it was settled meanwhile. A pending kernel is given away once: it
+  /// would be run for everyone who has it.
   blocked::Value take();
   /// With nothing pending.
   blocked::Bytes read();
@@ -112,13 +120,14 @@ class BlockedImage final : public LazyBytes {
  private:
   void run_pending();
   void run_conv();
+  void run_pool_grad();
   void join();
   void run_epilogue();
   std::size_t nbytes() const;
 
   ImageShape shape_;
   blocked::Value value_;
-  bool conv_taken_ = false;
+  bool kernel_taken_ = false;
   Backend& backend_;
   const ImageTable& table_;
   void* settled_ = nullptr;  // the bytes in ordinary order

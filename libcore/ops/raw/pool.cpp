@@ -173,10 +173,9 @@ BlockedMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2
 Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const BlockedMaxPool& forward) {
   const core::detail::OpScope scope("max_pool2d_with_indices_backward", output_grad);
   const Shape sizes = with_planes(output_grad, forward.sizes.in_h, forward.sizes.in_w);
-  const blocked::Image grad = blocked::image(output_grad);
-  blocked::Bytes out = blocked::make_bytes(blocked::shape_of(sizes).count());
-  blocked::table_of(output_grad).max_pool_grad({forward.sizes, grad.data, forward.taps->data(), out->data()});
-  return blocked::make(sizes, {.bytes = std::move(out)}, backend_of(output_grad));
+  blocked::PendingPoolGrad pending{forward.sizes, blocked::image(output_grad).bytes, forward.taps};
+  blocked::Value value{.pool_grad = std::make_shared<const blocked::PendingPoolGrad>(std::move(pending))};
+  return blocked::make(sizes, std::move(value), backend_of(output_grad));
 }
 
 Tensor indices_of(const BlockedMaxPool& forward, Backend& backend) {

@@ -371,6 +371,32 @@ TEST(BlockedPooling, SecondDerivativesAreThoseOfDouble) {
   expect_close(second(leaf(x), leaf(w)), second(leaf(x.to_double()), leaf(w.to_double())), 1e-4);
 }
 
+/// The gradient of relu is taken along with that of the pooling behind it, be its windows tiles of the image or not,
+/// but where somebody wants the one between them.
+TEST(BlockedPooling, GradientsThroughReluAreThoseOfDouble) {
+  core::manual_seed(10);
+  const Tensor x = core::randn({2, 3, 9, 8}), w = core::randn({24, 3, 3, 3});
+  struct Windows {
+    std::int64_t kernel, padding, stride, dilation;
+  };
+  for (const Windows s : {Windows{2, 0, 2, 1}, {3, 0, 3, 1}, {1, 0, 1, 1}, {3, 1, 2, 1}, {2, 0, 1, 1}, {2, 0, 2, 2}}) {
+    for (const bool looks : {false, true}) {
+      SCOPED_TRACE(testing::Message() << s.kernel << " " << s.stride << " " << s.dilation << " " << looks);
+      const auto grads = [&](const Tensor& image, const Tensor& weight) {
+        const Tensor y = core::relu(core::conv2d(image, weight, {}, {.padding = {2, 1}}));
+        if (looks) y.retain_grad();
+        core::sin(core::max_pool2d(y, s.kernel, {.stride = s.stride, .padding = s.padding, .dilation = s.dilation}))
+            .sum()
+            .backward();
+        return std::vector<Tensor>{image.grad(), weight.grad(), looks ? y.grad() : Tensor()};
+      };
+      const std::vector<Tensor> found = grads(leaf(x), leaf(w)),
+                                wanted = grads(leaf(x.to_double()), leaf(w.to_double()));
+      for (std::size_t i = 0; i < 2U + looks; ++i) expect_close(found[i], wanted[i], 1e-4);
+    }
+  }
+}
+
 TEST(BlockedPooling, RefusesASecondBackward) {
   const Tensor w = core::randn({16, 3, 3, 3}).requires_grad_();
   const Tensor out = core::max_pool2d(core::conv2d(core::randn({1, 3, 8, 8}), w), 2).sum();

@@ -85,15 +85,57 @@ void max_pool(const ImageMaxPool& p) {
   });
 }
 
+/// Whether windows lie side by side and cover the image: each pixel belongs to one.
+bool are_tiles(const Pool2dSizes& s) {
+  return s.kernel_h == s.stride_h && s.kernel_w == s.stride_w && s.pad_h == 0 && s.pad_w == 0 && s.dilation_h == 1 &&
+         s.dilation_w == 1 && s.in_h == s.out_h * s.kernel_h && s.in_w == s.out_w * s.kernel_w;
+}
+
+CORE_INLINE Floats relu_grad_of(const Floats& grad, const float* output) {
+  return load<Floats>(output) <= 0 ? Floats{} : grad;
+}
+
+/// One row of windows that are tiles. relu: of the block, or null.
+template <bool kRelu>
+void spread_tiles(const PoolRow& row, const float* grads, const std::uint8_t* taps, const float* relu, float* to) {
+  for (std::int64_t x = 0; x < row.s.out_w; ++x) {
+    const Floats grad = load<Floats>(grads + x * kLanes) + 0.0F;  // as the sum with 0 that others are
+    const Ints where = __builtin_convertvector(load<Bytes16>(taps + x * kLanes), Ints);
+    row.taps(x, [&](std::int64_t pixel, std::int32_t tap) {
+      Floats here = where == tap ? grad : Floats{};
+      if constexpr (kRelu) here = relu_grad_of(here, relu + pixel);
+      store(to + pixel, here);
+    });
+  }
+}
+
+/// The same of any windows.
+void spread_block(const ImageMaxPoolGrad& p, const float* grads, const std::uint8_t* taps, const float* relu,
+                  float* to) {
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  std::fill_n(to, size, 0.0F);
+  for (std::int64_t y = 0; y < s.out_h; ++y) spread_row({s, y}, grads + y * width, taps + y * width, to);
+  for (std::int64_t i = 0; relu != nullptr && i < size; i += kLanes) {
+    store(to + i, relu_grad_of(load<Floats>(to + i), relu + i));
+  }
+}
+
 void max_pool_grad(const ImageMaxPoolGrad& p) {
   const Pool2dSizes& s = p.sizes;
   const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  const auto spread = p.relu != nullptr ? spread_tiles<true> : spread_tiles<false>;
   parallel_for(blocks, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
-      std::fill_n(p.input_grad + block * size, size, 0.0F);
+      const std::int64_t from = block * s.out_h * width;
+      const float* relu = p.relu != nullptr ? p.relu + block * size : nullptr;
+      float* to = p.input_grad + block * size;
+      if (!are_tiles(s)) {
+        spread_block(p, p.output_grad + from, p.taps + from, relu, to);
+        continue;
+      }
       for (std::int64_t y = 0; y < s.out_h; ++y) {
-        const std::int64_t from = (block * s.out_h + y) * width;
-        spread_row({s, y}, p.output_grad + from, p.taps + from, p.input_grad + block * size);
+        spread({s, y}, p.output_grad + from + y * width, p.taps + from + y * width, relu, to);
       }
     }
   });
