@@ -38,6 +38,7 @@ class ArrayPrinter {
   std::vector<std::int64_t> indices(std::size_t dim) const {
     std::vector<std::int64_t> result;
     std::int64_t size = array_.sizes[dim];
+    if (!is_cut(dim)) result.reserve(static_cast<std::size_t>(size));
     for (std::int64_t i = 0; i < size; ++i) {
       if (is_cut(dim) && i == options_.edgeitems) i = size - options_.edgeitems;
       if (i < size) result.push_back(i);
@@ -47,6 +48,7 @@ class ArrayPrinter {
 
   std::vector<Element> shown() const {
     std::vector<Element> elements;
+    if (!summarised_) elements.reserve(static_cast<std::size_t>(array_.sizes.numel()));
     collect(0, 0, elements);
     return elements;
   }
@@ -86,7 +88,9 @@ class ArrayPrinter {
       text += item;
       ++count;
     };
-    for (std::int64_t i : indices(dim)) {
+    const std::vector<std::int64_t> places = indices(dim);
+    text.reserve(places.size() * (format_.width() + 2) + 8);
+    for (std::int64_t i : places) {
       if (count == options_.edgeitems && is_cut(dim)) append(" ...");
       append(format_.text(element(offset + i * array_.strides[dim])));
     }

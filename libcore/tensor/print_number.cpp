@@ -75,8 +75,10 @@ std::optional<std::string> short_scientific(double value, int precision) {
   if (*number < lowest || *number >= lowest * 10) return std::nullopt;
   std::string text = with_point(std::signbit(value), *number, precision);
   const int size = std::abs(exponent);
-  return text +=
-         {'e', exponent < 0 ? '-' : '+', static_cast<char>('0' + size / 10), static_cast<char>('0' + size % 10)};
+  for (const int c : {int{'e'}, exponent < 0 ? int{'-'} : int{'+'}, '0' + size / 10, '0' + size % 10}) {
+    text.push_back(static_cast<char>(c));
+  }
+  return text;
 }
 
 std::string printf_text(const char* pattern, int precision, double value) {
@@ -131,7 +133,8 @@ std::string read_integer(DType dtype, const std::byte* at) {
 }
 
 std::string padded(std::string text, std::size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+  if (text.size() < width) text.insert(0, width - text.size(), ' ');
+  return text;
 }
 
 }  // namespace
@@ -188,6 +191,7 @@ ElementFormat::ElementFormat(DType dtype, const std::vector<Element>& shown, con
     : dtype_(dtype) {
   std::vector<double> real;
   std::vector<double> imaginary;
+  real.reserve(shown.size());
   for (const Element& element : shown) {
     real.push_back(element.real);
     imaginary.push_back(element.imaginary);

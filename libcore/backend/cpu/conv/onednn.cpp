@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -275,11 +276,28 @@ bool turn_images([[maybe_unused]] const memory& from, [[maybe_unused]] const mem
 #endif
 }
 
+/// Made once: for the weights of a small layer that takes ten times as long as the reordering.
+const dnnl::reorder& reorder_between(const memory::desc& from, const memory::desc& to) {
+  static thread_local std::unordered_map<std::string, dnnl::reorder> made;
+  static thread_local std::string key;
+  constexpr std::size_t kMostKept = 512;
+  const std::int64_t threads = num_threads();
+  key.assign(reinterpret_cast<const char*>(&from.data), sizeof from.data);
+  key.append(reinterpret_cast<const char*>(&to.data), sizeof to.data);
+  key.append(reinterpret_cast<const char*>(&threads), sizeof threads);
+  const auto found = made.find(key);
+  if (found != made.end()) return found->second;
+  if (made.size() >= kMostKept) made.clear();
+  const dnnl::reorder::primitive_desc description(dnnl_engine(), from, dnnl_engine(), to);
+  return made.emplace(key, dnnl::reorder(description)).first->second;
+}
+
 }  // namespace
 
 void reorder(const memory& from, const memory& to) {
   if (turn_images(from, to)) return;
-  dnnl::reorder(from, to).execute(dnnl_stream(), const_cast<memory&>(from), const_cast<memory&>(to));
+  const dnnl::reorder& made = reorder_between(from.get_desc(), to.get_desc());
+  made.execute(dnnl_stream(), const_cast<memory&>(from), const_cast<memory&>(to));
 }
 
 memory wrap(const memory::desc& desc, const void* data) {
