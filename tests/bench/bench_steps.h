@@ -41,9 +41,10 @@ StepTable matmul_steps();     // bench_matmul.cpp: f32 matrix products
 StepTable conv_steps();       // bench_conv.cpp: ResNet-18 and a small GPT-2
 StepTable parallel_steps();   // bench_parallel.cpp: DataParallel on logical devices
 StepTable device_steps();     // bench_device.cpp: moving tensors to a device
+StepTable peak_steps();       // bench_peak.cpp: what a core multiplies at most
 
 /// Every table there is.
 inline constexpr std::array all_tables = {small_steps, image_steps,    recurrent_steps, matmul_steps,
-                                          conv_steps,  parallel_steps, device_steps};
+                                          conv_steps,  parallel_steps, device_steps,    peak_steps};
 
 }  // namespace bench
