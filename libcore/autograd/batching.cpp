@@ -210,8 +210,4 @@ void Batching::changes(const Tensor& changed) {
   if (changed.defined() && !storages_.contains(bytes_of(changed))) give_up();
 }
 
-void refuse_engine_in_batch() {
-  if (Batching* const batching = Batching::of_thread()) batching->give_up();
-}
-
 }  // namespace core::func::detail

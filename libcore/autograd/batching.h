@@ -54,6 +54,7 @@ class Batching final : public core::detail::OpBatch {
   void hears(std::string_view name, const Tensor* const* inputs, std::size_t count, bool covered) override;
   void changes(const Tensor& changed) override;
   void draws() override { give_up(); }
+  void runs_backward() override { give_up(); }
 
  private:
   struct Entry {
@@ -75,8 +76,5 @@ class Batching final : public core::detail::OpBatch {
   bool failed_ = false;
   core::detail::OpBatchScope scope_;
 };
-
-/// Within a batch the engine must not run on the first sample alone. Throws NotBatched there.
-void refuse_engine_in_batch();
 
 }  // namespace core::func::detail

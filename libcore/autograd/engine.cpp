@@ -7,7 +7,6 @@
 #include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd_meta.h"
-#include "libcore/autograd/batching.h"
 #include "libcore/autograd/conjugates.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
@@ -108,7 +107,7 @@ GraphTask::Entry* GraphTask::pop(Queue& queue) {
 }
 
 std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
-  if (detail::runs_for_batch()) func::detail::refuse_engine_in_batch();
+  if (detail::runs_for_batch()) detail::OpBatch::of_thread()->runs_backward();
   GradModeGuard mode(options_.create_graph);
   const detail::AutocastModeGuard in_types_of_forward(detail::AutocastMode{});
   captures_ = captures;

@@ -37,6 +37,8 @@ class OpBatch {
   virtual void changes(const Tensor& changed) = 0;
   /// Before random numbers are drawn.
   virtual void draws() = 0;
+  /// Before the engine runs, which must not on the first sample alone.
+  virtual void runs_backward() = 0;
 };
 
 /// Whether the operations of this thread run for a batch.

@@ -130,14 +130,6 @@ std::string gguf_type_names() {
   return core::join(gguf_types(), ", ");
 }
 
-ckpt::QuantizationConfig config_beside(const fs::path& path) {
-  try {
-    return ckpt::quantization_config(path);
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 bool is_hub_folder(const Address& source) {
   std::error_code ignored;
   return source.at.empty() && fs::is_directory(source.path, ignored) &&

@@ -25,7 +25,13 @@ Edit take_hub_model(const ckpt::Checkpoint& checkpoint, const std::filesystem::p
                     const EditOptions& options);
 
 /// How the file at `path` is quantised as far as the files beside it say; of those that cannot be read nothing.
-ckpt::QuantizationConfig config_beside(const std::filesystem::path& path);
+inline ckpt::QuantizationConfig config_beside(const std::filesystem::path& path) {
+  try {
+    return ckpt::quantization_config(path);
+  } catch (const core::Error&) {
+    return {};
+  }
+}
 
 /// Whether this is a folder whose config.json may say what its model is.
 bool is_hub_folder(const Address& source);
