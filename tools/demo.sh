@@ -10,7 +10,7 @@ usage() {
   echo "  --quick        the shortest run that still shows everything (2,000 images an epoch)"
   echo "  --epochs N     epochs before the run is interrupted (default 1); one more is resumed"
   echo "  --keep FOLDER  keep the checkpoints and the picture in FOLDER (default: build/demo)"
-  echo "  --build-only   install and build, run nothing"
+  echo "  --build-only   install, build the whole tool and sample 01, run nothing"
 }
 
 epochs=1
@@ -41,10 +41,20 @@ grep -q 'CKPT_BUILD_TESTS:BOOL=ON' "$root/build/CMakeCache.txt" 2>/dev/null && t
 own=()
 [ -f "$root/build/CMakeCache.txt" ] || own=(-DCORE_WITH_CUDA=GPU -DCMAKE_UNITY_BUILD=ON)
 configure "$root/build" -DCKPT_BUILD_TESTS=$tests "${own[@]}"
-build "$root/build" ckpt_cli ckpt_hdf5 fashion_lenet
-[ $build_only = yes ] && exit 0
+if [ $build_only = yes ]; then
+  build "$root/build" ckpt_cli ckpt_hdf5 fashion_lenet
+  exit 0
+fi
+# The two programs with what the demo runs of them, in half of the time (tools/demo/CMakeLists.txt).
+programs=$root/build/bin/demo
+if grep -qs '^BUILD_SHARED_LIBS:BOOL=ON' "$root/build/CMakeCache.txt"; then
+  programs=$root/build/bin
+  build "$root/build" ckpt_cli fashion_lenet
+else
+  build "$root/build" demo_ckpt demo_lenet
+fi
 
-PATH=$root/build/bin:$PATH
+PATH=$programs:$PATH
 mkdir -p "$out"
 cd "$out"
 rm -f run.ckpt run.pth plain.pth plain_cpu.pth whole.ckpt resumed.ckpt wrapped.pth loss.svg ./*.log
@@ -103,3 +113,4 @@ fi
 show ckpt diff resumed.ckpt whole.ckpt
 
 say "Done. Loss curve: $out/loss.svg"
+[ -x "$root/build/bin/ckpt" ] || echo "The whole tool, build/bin/ckpt: cmake --build build --target ckpt_cli"

@@ -68,6 +68,7 @@ zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/remote/remote.h libckpt/delta libckpt/hub libckpt/keras/family_rules.h libckpt/keras/keras_rules.h libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/spread.h libckpt/format/tensor_codec.h libckpt/format/unused_space.h libckpt/format/virtual_file.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/hub/gguf_model.h libckpt/transform/quantize.h libckpt/onnx.h libckpt/MODEL zoo tools
+tools/demo          : libcore/base libcore/backend tools
 tools/support       : libcore/base zoo/data tools/support
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples tools/support
 tools/train         : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo tools/support tools/train

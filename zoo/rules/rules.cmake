@@ -57,4 +57,5 @@ add_custom_command(
   DEPENDS ${files} ${CMAKE_CURRENT_LIST_DIR}/embed.cmake
   VERBATIM
   COMMENT "Embedding rule packs")
-target_sources(zoo_keys PRIVATE ${CMAKE_CURRENT_LIST_DIR}/rule_packs.cpp ${embedded})
+target_sources(zoo_keys PRIVATE ${CMAKE_CURRENT_LIST_DIR}/rule_packs.cpp)
+target_sources(zoo_texts PRIVATE ${embedded})
