@@ -113,4 +113,4 @@ fi
 show ckpt diff resumed.ckpt whole.ckpt
 
 say "Done. Loss curve: $out/loss.svg"
-[ -x "$root/build/bin/ckpt" ] || echo "The whole tool, build/bin/ckpt: cmake --build build --target ckpt_cli"
+[ -x "$root/build/bin/ckpt" ] || echo "To build the whole tool, build/bin/ckpt: cmake --build build --target ckpt_cli"
