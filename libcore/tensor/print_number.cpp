@@ -75,10 +75,8 @@ std::optional<std::string> short_scientific(double value, int precision) {
   if (*number < lowest || *number >= lowest * 10) return std::nullopt;
   std::string text = with_point(std::signbit(value), *number, precision);
   const int size = std::abs(exponent);
-  for (const int c : {int{'e'}, exponent < 0 ? int{'-'} : int{'+'}, '0' + size / 10, '0' + size % 10}) {
-    text.push_back(static_cast<char>(c));
-  }
-  return text;
+  return text +=
+         {'e', exponent < 0 ? '-' : '+', static_cast<char>('0' + size / 10), static_cast<char>('0' + size % 10)};
 }
 
 std::string printf_text(const char* pattern, int precision, double value) {

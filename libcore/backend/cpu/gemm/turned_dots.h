@@ -36,14 +36,11 @@ CORE_INLINE __m512 two_lanes(__m512 a, __m512 b) {
 /// Element `at` and the seven behind it, as far as there are `count`, of rows `first` and `first` + 4.
 template <bool kWhole>
 CORE_INLINE __m512 two_rows(const float* const (&rows)[16], int first, std::int64_t at, int count) {
-  const float *low = rows[first] + at, *high = rows[first + 4] + at;
-  if constexpr (kWhole) {
-    return _mm512_insertf32x8(_mm512_zextps256_ps512(_mm256_loadu_ps(low)), _mm256_loadu_ps(high), 1);
-  } else {
-    const auto mask = static_cast<__mmask8>((1U << count) - 1);
-    const __m256 there = _mm256_maskz_loadu_ps(mask, high);
-    return _mm512_insertf32x8(_mm512_zextps256_ps512(_mm256_maskz_loadu_ps(mask, low)), there, 1);
-  }
+  const auto eight = [&](int row) {
+    if constexpr (kWhole) return _mm256_loadu_ps(rows[row] + at);
+    return _mm256_maskz_loadu_ps(static_cast<__mmask8>((1U << count) - 1), rows[row] + at);
+  };
+  return _mm512_mask_broadcast_f32x8(_mm512_maskz_broadcast_f32x8(0xffff, eight(first)), 0xff00, eight(first + 4));
 }
 
 /// columns[i]: element at + i of each of sixteen rows.
