@@ -266,6 +266,7 @@ Tensor celu(const Tensor& x, double alpha) {
 
 Tensor mish(const Tensor& x) {
   check_not_whole(x, "mish_cpu");
+  if (is_complex(x.dtype())) raw::throw_unsupported("mish_cpu", raw::backend_of(x), x.dtype());
   return composed("MishBackward0", {x}, [](const TensorList& in) { return in[0] * tanh(softplus(in[0])); });
 }
 
@@ -296,12 +297,13 @@ Tensor hardshrink(const Tensor& x, double lambda) {
 }
 
 Tensor glu(const Tensor& x, std::int64_t dim) {
-  if (x.dim() == 0) throw Error(ErrorCode::runtime, "glu does not support 0-dimensional tensors");
+  if (x.dim() == 0) throw Error(ErrorCode::runtime, "glu does not support scalars because halving size must be even");
   const std::int64_t at = raw::wrap_dim(dim, x.dim()), size = x.size(at);
   if (size % 2 != 0) {
     throw Error(ErrorCode::runtime, "Halving dimension must be even, but dimension " + std::to_string(at) +
                                         " is size " + std::to_string(size));
   }
+  check_not_whole(x, "glu_cpu");
   return composed("GluBackward0", {x}, [at, size](const TensorList& in) {
     return in[0].narrow(at, 0, size / 2) * sigmoid(in[0].narrow(at, size / 2, size / 2));
   });
@@ -309,6 +311,11 @@ Tensor glu(const Tensor& x, std::int64_t dim) {
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight}); to) return prelu(to(x), to(weight));
+  if (x.dtype() != weight.dtype()) {
+    throw Error(ErrorCode::runtime, std::string("prelu: Type promoting not supported. Got ") +
+                                        scalar_type_name(x.dtype()) + " and " + scalar_type_name(weight.dtype()));
+  }
+  check_not_whole(x, "prelu_cpu");
   if (weight.numel() != 1) {
     if (x.dim() == 0) throw Error(ErrorCode::runtime, "Not allow zero-dim input tensor.");
     const std::int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
@@ -326,6 +333,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
 
 Tensor rrelu(const Tensor& x, const RreluOptions& o) {
   if (!o.training) return leaky_relu(x, (o.lower + o.upper) / 2);
+  check_not_whole(x, "rrelu_with_noise_out_cpu");
   const Tensor slope = empty_like(x.detach());
   slope.fill_(1);
   const Tensor drawn = empty_like(slope);
@@ -379,6 +387,7 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
 }
 
 Tensor threshold(const Tensor& x, double limit, double value) {
+  if (x.dtype() == DType::boolean) raw::throw_unsupported("threshold_cpu", raw::backend_of(x), x.dtype());
   if (is_integer(x.dtype())) {
     raw::check_fits(limit, x.dtype());
     raw::check_fits(value, x.dtype());

@@ -298,6 +298,13 @@ TEST(EdgeValues, OfActivationsAreNoWholeNumbers) {
   refused([](const Tensor& x) { return core::hardswish(x); }, "hardswish_cpu");
   refused([](const Tensor& x) { return core::leaky_relu(x); }, "leaky_relu_cpu");
   refused([](const Tensor& x) { return core::log_sigmoid(x); }, "log_sigmoid_cpu");
+  refused([](const Tensor& x) { return core::glu(x); }, "glu_cpu");
+  refused([](const Tensor& x) { return core::prelu(x, x.narrow(0, 0, 1)); }, "prelu_cpu");
+  refused([](const Tensor& x) { return core::rrelu(x, {.training = true}); }, "rrelu_with_noise_out_cpu");
+  EXPECT_EQ(message_of([] {
+              core::prelu(tensor({1, 2}), tensor({0.5}));
+            }),
+            "prelu: Type promoting not supported. Got Long and Float");
   EXPECT_EQ(core::to_string(core::relu6(tensor({-2, 9}))), "tensor([0, 6])");
 }
 
