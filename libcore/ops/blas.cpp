@@ -313,7 +313,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.dim() == 1 || x.is_contiguous()) {
     const Shape rows(x.sizes().span().first(x.sizes().size() - 1));
     const Tensor flat = x.reshape({rows.numel(), x.size(-1)});
-    return unsafe_view(addmm(bias, flat, transposed), joined(rows, {weight.size(0)}));
+    Tensor out = raw::try_linear(flat, weight, bias);
+    out = out.defined() ? recorded_linear(std::move(out), flat, weight, bias) : addmm(bias, flat, transposed);
+    return unsafe_view(out, joined(rows, {weight.size(0)}));
   }
   return matmul(x, transposed) + bias;
 }

@@ -42,6 +42,8 @@ CORE_EACH_ISA(void fill_narrow(ElementwiseTable& table))
 CORE_EACH_ISA(bool small_product(const GemmParams& p))
 /// Of what wide_rows_product() chose; false where this level has no way.
 CORE_EACH_ISA(bool few_rows(const OneProduct& product))
+/// As wide_rows_product(), for products of middle size.
+CORE_EACH_ISA(bool strip_product(const OneProduct& product))
 /// Columns begin to end - 1 of a * b^T, rows of b one after the other.
 CORE_EACH_ISA(void column_dots(const OneProduct& product, std::int64_t begin, std::int64_t end))
 

@@ -70,6 +70,30 @@ TEST_P(FewRows, OfShortLengthGiveTheProduct) {
   }
 }
 
+/// Of a size at which the transposed matrix is packed and the rows are not; sums of one, two and three pieces.
+TEST(MiddleProducts, AreRightAndTheSameOnSeveralThreads) {
+  core::manual_seed(0);
+  for (std::int64_t m : {128, 131, 259}) {
+    for (std::int64_t n : {32, 47, 130, 400}) {
+      for (std::int64_t k : {16, 100, 385, 900}) {
+        SCOPED_TRACE(testing::Message() << "m = " << m << ", n = " << n << ", k = " << k);
+        const Tensor x = core::randn({m, k}), w = core::randn({n, k}), b = core::randn({n}), c = core::randn({m, n});
+        const Tensor wanted = core::matmul(x.to(DType::f64), w.to(DType::f64).t());
+        const Tensor sums = core::addmm(c, x, w.t()).to(DType::f64) - c.to(DType::f64);
+        EXPECT_TRUE(core::allclose(sums, wanted, {.rtol = 1e-4, .atol = 1e-4}));
+        const core::ThreadLimitGuard one(1);
+        const Tensor alone = core::linear(x, w, b);
+        EXPECT_TRUE(core::allclose(alone.to(DType::f64), wanted + b.to(DType::f64), {.rtol = 1e-4, .atol = 1e-4}));
+        EXPECT_TRUE(core::linear(x.view({1, m, k}), w, b).view({m, n}).equal(alone));
+        const core::ThreadLimitGuard three(3);
+        if (core::cpu::isa() == core::cpu::Isa::avx512) {
+          EXPECT_TRUE(core::linear(x, w, b).equal(alone));
+        }
+      }
+    }
+  }
+}
+
 /// A batch is shared out between threads, each product as it would be alone.
 TEST(ManySmallProducts, AreRightOnSeveralThreads) {
   core::manual_seed(0);

@@ -1,6 +1,7 @@
 // W x^T for a few rows x and a large W, for one instruction set (CORE_CPU_VARIANT names the namespace): W is read once,
 // from where it lies, against a turned copy of x that stays in the cache.
 #include "libcore/backend/cpu/gemm/few_rows.h"
+#include "libcore/backend/cpu/gemm/parts.h"
 #include "libcore/backend/cpu/gemm/small.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
@@ -11,7 +12,6 @@ namespace {
 #if defined(__AVX512F__)
 
 constexpr int kVector = kWidth<float>;
-constexpr std::int64_t kChunk = 384;  // of k, whose sums are added up first: as oneDNN does, so the bits are its
 /// Numbers of a cache line: so many steps of k ask for one line of each of the next rows.
 constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(float));
 constexpr std::int64_t kBand = 24;   // rows of W a piece of work has, or a multiple: fits all kernels' rows
@@ -32,18 +32,6 @@ struct FewColumns {
   float* out;
   const float* after;  ///< what is needed when the last row is done
 };
-
-/// The part of k that is summed next, and whether there are sums already.
-struct Chunk {
-  std::int64_t begin, count;
-};
-
-/// The next chunk: no last one is much smaller than the others.
-Chunk chunk_at(std::int64_t begin, std::int64_t k) {
-  const std::int64_t left = k - begin;
-  if (left >= 2 * kChunk) return {begin, kChunk};
-  return {begin, left > kChunk ? (left + 1) / 2 : left};
-}
 
 /// Some rows of a chunk; meanwhile fetches what comes after them.
 template <int kVectors, int kRows>
@@ -90,17 +78,6 @@ void few_columns_of(std::int64_t vectors, const FewColumns& p, const Chunk& chun
   if (vectors == 1) return few_columns_rows<1, 16>(p, chunk, rows);
   if (vectors == 2) return few_columns_rows<2, 12>(p, chunk, rows);
   few_columns_rows<3, 8>(p, chunk, rows);
-}
-
-/// Calls visit(first, count) for parts of `vectors` of three and, where they do not come out even, of two.
-template <class Visit>
-void for_each_part(std::int64_t vectors, Visit visit) {
-  std::int64_t count = 0;
-  for (std::int64_t first = 0; first < vectors; first += count) {
-    const std::int64_t left = vectors - first;
-    count = left == 1 ? 1 : left % 3 == 0 ? 3 : 2;
-    visit(first, count);
-  }
 }
 
 /// A result turned: rows of t, `ldt` apart, become columns of c.

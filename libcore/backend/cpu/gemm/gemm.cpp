@@ -59,10 +59,12 @@ void gemm_f32(const GemmParams& p) {
   if (small_products(p)) return;
   const ThreadLimitGuard limit(p.m * p.n * p.k <= kWorkOfOne ? 1 : num_threads());
   apply_thread_limit();
+  static const auto strips = CORE_BY_ISA(strip_product);
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const auto* a = static_cast<const float*>(p.a) + i * p.batch_stride_a;
     const auto* b = static_cast<const float*>(p.b) + i * p.batch_stride_b;
     auto* c = static_cast<float*>(p.c) + i * p.batch_stride_c;
+    if (strips({p, a, b, c, static_cast<float>(p.beta)})) continue;
     if (wide_rows_product({p, a, b, c, static_cast<float>(p.beta)})) continue;
     const float beta = start_of(p, c);
     if (few_rows_product({p, a, b, c, beta})) continue;
