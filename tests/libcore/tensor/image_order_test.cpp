@@ -12,6 +12,7 @@
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/threads.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/conv.h"
@@ -75,7 +76,6 @@ void expect_right(const Layer& layer, core::DType type, double tolerance) {
   }
   const core::NoGradGuard no_grad;
   const Tensor y = core::conv2d(inputs[0], inputs[1], inputs[2], layer.options);
-  EXPECT_FALSE(is_blocked(y)) << layer.text();
   inputs.push_back(core::randn(y.sizes()).to(type));
   std::vector<Tensor> found, wanted;
   {
@@ -116,6 +116,24 @@ void for_random_layers(int count, Visit visit) {
   }
 }
 
+/// Layers of few channels over many images, which AVX-512 computes with an image in each lane.
+template <class Visit>
+void for_lanes_of_images(int count, Visit visit) {
+  std::mt19937 generator(7);
+  const auto any = [&](int least, int most) {
+    return static_cast<std::int64_t>(std::uniform_int_distribution<int>(least, most)(generator));
+  };
+  for (int i = 0; i < count; ++i) {
+    Layer layer;
+    layer.has_bias = any(0, 1) == 1;
+    const std::int64_t kernel_h = any(1, 6), kernel_w = any(2, 7);
+    layer.options.padding = {any(0, kernel_h / 2 + i % 2), any(0, kernel_w / 2 + i % 2)};
+    layer.image = {16 * any(1, 3), i % 3 == 0 ? any(1, 3) : any(4, 8), any(kernel_h, 20), any(kernel_w, 20)};
+    layer.weight = {any(1, 19), layer.image[1], kernel_h, kernel_w};
+    visit(layer);
+  }
+}
+
 /// Whether the results of passes(), but for the bias, see number `operand` of what these are given.
 constexpr bool kSees[3][4] = {{true, true, false, false}, {false, true, false, true}, {true, false, false, true}};
 
@@ -143,7 +161,12 @@ struct ImageOrder : testing::Test {
 };
 
 TEST_F(ImageOrder, ConvolutionsThatKeepItAreThoseOfDouble) {
-  for_random_layers(200, [](const Layer& layer) { expect_right(layer, core::DType::f32, 2e-5); });
+  for_random_layers(200, [](const Layer& layer) {
+    const core::NoGradGuard no_grad;
+    const Tensor y = core::conv2d(core::randn(layer.image), core::randn(layer.weight), {}, layer.options);
+    EXPECT_FALSE(is_blocked(y)) << layer.text();
+    expect_right(layer, core::DType::f32, 2e-5);
+  });
 }
 
 TEST_F(ImageOrder, PlanesOf16BitsAreRoundedOnce) {
@@ -168,6 +191,31 @@ TEST_F(ImageOrder, ThreadsDoNotChangePlanes) {
   const Tensor shared = core::conv2d(x, weight, {}, {.padding = 1, .groups = 24});
   core::set_num_threads(1);
   EXPECT_EQ(alone.to_vector<float>(), shared.to_vector<float>());
+}
+
+TEST_F(ImageOrder, ImagesSideBySideAreThoseOfDouble) {
+  for_lanes_of_images(60, [](const Layer& layer) { expect_right(layer, core::DType::f32, 2e-5); });
+}
+
+TEST_F(ImageOrder, WhatIsNotFiniteInAnImageReachesWhatSeesItAlone) {
+  if (core::cpu::isa() < core::cpu::Isa::avx512) GTEST_SKIP() << "oneDNN multiplies borders too";
+  std::int64_t at = 0;
+  for_lanes_of_images(12, [&](const Layer& layer) { expect_infinity_where_seen(layer, at += 977); });
+}
+
+TEST_F(ImageOrder, ThreadsDoNotChangeImagesSideBySide) {
+  if (core::cpu::isa() < core::cpu::Isa::avx512) GTEST_SKIP() << "oneDNN's sums depend on the number of threads";
+  const Layer layer{{48, 6, 14, 14}, {16, 6, 5, 5}, {}, true};
+  const std::vector<Tensor> inputs{core::randn(layer.image), core::randn(layer.weight), core::randn({16}),
+                                   core::randn({48, 16, 10, 10})};
+  core::set_num_threads(1);
+  const std::vector<Tensor> alone = passes(layer, core::DType::f32, inputs);
+  core::set_num_threads(3);
+  const std::vector<Tensor> shared = passes(layer, core::DType::f32, inputs);
+  core::set_num_threads(1);
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(alone[i].to_vector<float>(), shared[i].to_vector<float>()) << "result " << i;
+  }
 }
 
 TEST_F(ImageOrder, ImagesInBlocksStayThere) {

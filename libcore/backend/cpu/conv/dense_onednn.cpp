@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "libcore/backend/cpu/conv/dense.h"
+#include "libcore/backend/cpu/conv/image_lanes.h"
 #include "libcore/backend/cpu/conv/onednn.h"
 #include "libcore/backend/cpu/conv/planes.h"
 #include "libcore/backend/cpu/conv/pointwise.h"
@@ -238,6 +239,17 @@ void conv2d_weight_grad_by_bf16(const Conv2dWeightGradParams& p) {
   conv2d_weight_grad<Element::bf16>({of_those(p.sizes), p.output_grad, pixels.data(), p.weight_grad, p.bias_grad});
 }
 
+/// Where an image in each lane is the fastest way, but forward into whole blocks of channels, which oneDNN does as
+/// fast: with few channels of the input most lanes of its kernels for gradients are empty.
+bool is_by_image_lanes(const Conv2dSizes& s) {
+  constexpr std::int64_t kImages = 16, kMostChannels = 8, kMostOutputs = 64;
+  constexpr std::int64_t kMostNumbers = 16384;  // of an image: 1 MiB of sixteen
+  const std::int64_t numbers = s.in_channels * s.in_h * s.in_w + s.out_channels * s.out_h * s.out_w;
+  return isa() == Isa::avx512 && s.batch % kImages == 0 && s.groups == 1 && s.kernel_h * s.kernel_w > 1 &&
+         s.stride_h * s.stride_w * s.dilation_h * s.dilation_w == 1 && s.in_channels <= kMostChannels &&
+         s.out_channels <= kMostOutputs && numbers <= kMostNumbers;
+}
+
 struct ConvKernels {
   void (*forward)(const Conv2dParams&);
   void (*input_grad)(const Conv2dInputGradParams&);
@@ -254,16 +266,25 @@ void set(NnTable& table, DType dtype, const ConvKernels& kernels) {
 }  // namespace
 
 void conv2d_f32(const Conv2dParams& p) {
+#if defined(__x86_64__)
+  if (is_by_image_lanes(p.sizes) && is_by_planes(p.sizes)) return avx512::lanes_conv(p);
+#endif
   if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_conv)(DType::f32, p);
   if (is_pointwise(p.sizes)) return pointwise_conv(p);
   conv2d<Element::f32>(p);
 }
 void conv2d_input_grad_f32(const Conv2dInputGradParams& p) {
+#if defined(__x86_64__)
+  if (is_by_image_lanes(p.sizes)) return avx512::lanes_input_grad(p);
+#endif
   if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_input_grad)(DType::f32, p);
   if (is_pointwise(p.sizes)) return pointwise_input_grad(p);
   conv2d_input_grad<Element::f32>(p);
 }
 void conv2d_weight_grad_f32(const Conv2dWeightGradParams& p) {
+#if defined(__x86_64__)
+  if (is_by_image_lanes(p.sizes)) return avx512::lanes_weight_grad(p);
+#endif
   if (is_by_planes(p.sizes)) return CORE_BY_ISA(planes_weight_grad)(DType::f32, p);
   if (is_pointwise(p.sizes)) return pointwise_weight_grad(p);
   conv2d_weight_grad<Element::f32>(p);
