@@ -63,7 +63,6 @@ CORE_MATH(Log1p, log1p)
 
 const Exp kExp(nullptr);
 const Erf kErf(nullptr);
-const Tanh kTanh(nullptr);
 const Log1p kLog1p(nullptr);
 const Expm1 kExpm1(nullptr);
 
@@ -88,12 +87,13 @@ struct Gelu : NoArgs {
     return x * T(0.5) * (T(1) + kErf(x * T(0.70710678118654752440)));
   }
 };
+/// x / 2 * (1 + tanh(u)) as x / (1 + exp(-2u)), which is a third of the work and loses no digits where tanh is near -1.
 struct GeluTanh : NoArgs {
   using NoArgs::NoArgs;
   template <class T>
   T operator()(T x) const {
     T inner = T(0.79788456080286535588) * (x + T(0.044715) * x * x * x);
-    return T(0.5) * x * (T(1) + kTanh(inner));
+    return x / (T(1) + kExp(T(-2) * inner));
   }
 };
 /// Stable for large |x|: min(x, 0) - log(1 + exp(-|x|)).
