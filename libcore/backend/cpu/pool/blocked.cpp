@@ -54,6 +54,36 @@ void pool_row(const PoolRow& row, const float* in, float* out, std::uint8_t* tap
   }
 }
 
+/// Windows of 2 x 2 side by side: the loops over taps and what is inside the image would take longer than these do.
+bool are_two_by_two(const Pool2dSizes& s) {
+  return s.kernel_h == 2 && s.kernel_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 && s.pad_w == 0 &&
+         s.dilation_h == 1 && s.dilation_w == 1 && s.in_h >= 2 * s.out_h && s.in_w >= 2 * s.out_w;
+}
+
+template <bool kTaps>
+void pool_two_by_two(const PoolRow& row, const float* in, float* out, std::uint8_t* taps) {
+  const std::int64_t width = row.s.in_w * kLanes;
+  const float* upper = in + 2 * row.y * width;
+  for (std::int64_t x = 0; x < row.s.out_w; ++x, upper += 2 * kLanes) {
+    Floats best = load<Floats>(upper);
+    Ints where{};
+    const auto see = [&](const float* from, std::int32_t tap) __attribute__((always_inline)) {
+      const Floats value = load<Floats>(from);
+      const Ints take = (value > best) | (value != value);
+      best = take ? value : best;
+      if constexpr (kTaps) where = take ? Ints{} + tap : where;
+    };
+    see(upper + kLanes, 1);
+    see(upper + width, 2);
+    see(upper + width + kLanes, 3);
+    store(out + x * kLanes, best);
+    if constexpr (kTaps) {
+      const Bytes16 narrow = __builtin_convertvector(where, Bytes16);
+      store(taps + x * kLanes, narrow);
+    }
+  }
+}
+
 /// Adds the gradients of one row to the block's, where the value was the largest.
 void spread_row(const PoolRow& row, const float* grads, const std::uint8_t* taps, float* to) {
   for (std::int64_t x = 0; x < row.s.out_w; ++x) {
@@ -75,12 +105,13 @@ std::int64_t grain_for(std::int64_t work) {
 void max_pool(const ImageMaxPool& p) {
   const Pool2dSizes& s = p.sizes;
   const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  const bool two = are_two_by_two(s);
+  const auto pool = p.taps != nullptr ? (two ? pool_two_by_two<true> : pool_row<true>)
+                                      : (two ? pool_two_by_two<false> : pool_row<false>);
   parallel_for(blocks * s.out_h, grain_for(width * s.kernel_h * s.kernel_w), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const PoolRow row{s, r % s.out_h};
-      const float* in = p.in + r / s.out_h * size;
-      p.taps != nullptr ? pool_row<true>(row, in, p.out + r * width, p.taps + r * width)
-                        : pool_row<false>(row, in, p.out + r * width, nullptr);
+      std::uint8_t* taps = p.taps != nullptr ? p.taps + r * width : nullptr;
+      pool({s, r % s.out_h}, p.in + r / s.out_h * size, p.out + r * width, taps);
     }
   });
 }
@@ -109,6 +140,25 @@ void spread_tiles(const PoolRow& row, const float* grads, const std::uint8_t* ta
   }
 }
 
+template <bool kRelu>
+void spread_two_by_two(const PoolRow& row, const float* grads, const std::uint8_t* taps, const float* relu, float* to) {
+  const std::int64_t width = row.s.in_w * kLanes, first = 2 * row.y * width;
+  for (std::int64_t x = 0; x < row.s.out_w; ++x) {
+    const Floats grad = load<Floats>(grads + x * kLanes) + 0.0F;
+    const Ints where = __builtin_convertvector(load<Bytes16>(taps + x * kLanes), Ints);
+    const auto put = [&](std::int64_t pixel, std::int32_t tap) __attribute__((always_inline)) {
+      Floats here = where == tap ? grad : Floats{};
+      if constexpr (kRelu) here = relu_grad_of(here, relu + pixel);
+      store(to + pixel, here);
+    };
+    const std::int64_t upper = first + 2 * x * kLanes;
+    put(upper, 0);
+    put(upper + kLanes, 1);
+    put(upper + width, 2);
+    put(upper + width + kLanes, 3);
+  }
+}
+
 /// The same of any windows.
 void spread_block(const ImageMaxPoolGrad& p, const float* grads, const std::uint8_t* taps, const float* relu,
                   float* to) {
@@ -124,7 +174,9 @@ void spread_block(const ImageMaxPoolGrad& p, const float* grads, const std::uint
 void max_pool_grad(const ImageMaxPoolGrad& p) {
   const Pool2dSizes& s = p.sizes;
   const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
-  const auto spread = p.relu != nullptr ? spread_tiles<true> : spread_tiles<false>;
+  const bool two = are_two_by_two(s);
+  const auto spread = p.relu != nullptr ? (two ? spread_two_by_two<true> : spread_tiles<true>)
+                                        : (two ? spread_two_by_two<false> : spread_tiles<false>);
   parallel_for(blocks, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
       const std::int64_t from = block * s.out_h * width;
