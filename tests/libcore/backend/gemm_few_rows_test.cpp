@@ -73,9 +73,9 @@ TEST_P(FewRows, OfShortLengthGiveTheProduct) {
 /// Of a size at which the transposed matrix is packed and the rows are not; sums of one, two and three pieces.
 TEST(MiddleProducts, AreRightAndTheSameOnSeveralThreads) {
   core::manual_seed(0);
-  for (std::int64_t m : {128, 131, 259}) {
-    for (std::int64_t n : {32, 47, 130, 400}) {
-      for (std::int64_t k : {16, 100, 385, 900}) {
+  for (std::int64_t m : {128, 259}) {
+    for (std::int64_t n : {47, 130}) {
+      for (std::int64_t k : {16, 385, 900}) {
         SCOPED_TRACE(testing::Message() << "m = " << m << ", n = " << n << ", k = " << k);
         const Tensor x = core::randn({m, k}), w = core::randn({n, k}), b = core::randn({n}), c = core::randn({m, n});
         const Tensor wanted = core::matmul(x.to(DType::f64), w.to(DType::f64).t());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "libcore/backend/cpu/gemm/few_rows.h"
 #include "libcore/backend/cpu/scratch.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/base/error.h"
@@ -91,6 +92,33 @@ void add_patches(const Conv2dSizes& s, const float* patch_grads, float* image) {
   });
 }
 
+/// (pixels, out_channels) as an output in blocks.
+void put_rows(const Conv2dSizes& s, const float* rows, float* output) {
+  const std::int64_t groups = s.out_channels / kLanes, plane = s.out_h * s.out_w;
+  for (std::int64_t block = 0; block < s.batch * groups; ++block) {
+    const float* from = rows + block / groups * plane * s.out_channels + block % groups * kLanes;
+    for (std::int64_t pixel = 0; pixel < plane; ++pixel) {
+      std::copy_n(from + pixel * s.out_channels, kLanes, output + (block * plane + pixel) * kLanes);
+    }
+  }
+}
+
+/// Of few pixels, by a product that reads the weight where it lies: 0.75 of the library's time for 512 to 512 channels
+/// at 16 pixels. False where that does not pay.
+bool few_pixels_conv(const ImageConv& p, const float* seen, float* rows) {
+  constexpr std::int64_t kMostPixels = 48;
+  const Conv2dSizes& s = p.sizes;
+  GemmParams product{false,     true,      pixels(s), s.out_channels,
+                     filter(s), filter(s), filter(s), s.out_channels,
+                     seen,      p.weight,  rows,      1,
+                     0,         1,         0,         0,
+                     0};
+  product.bias = p.bias;
+  if (pixels(s) > kMostPixels || !wide_rows_product({product, seen, p.weight, rows, 0})) return false;
+  put_rows(s, rows, p.output);
+  return true;
+}
+
 /// An output in blocks as (pixels, out_channels).
 float* as_rows(const Conv2dSizes& s, const float* output) {
   float* out = scratch<float>(Scratch::output, pixels(s) * s.out_channels);
@@ -119,7 +147,8 @@ void gemm_conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   const std::int64_t count = pixels(s), plane = s.out_h * s.out_w, groups = s.out_channels / kLanes;
   const float* seen = patches(s, p.image);
-  float* rows = scratch<float>(Scratch::output, count * s.out_channels);  // (out_channels, pixels)
+  float* rows = scratch<float>(Scratch::output, count * s.out_channels);  // (out_channels, pixels), or turned
+  if (few_pixels_conv(p, seen, rows)) return trim_scratch();
   multiply({'N', 'T', s.out_channels, count, filter(s), p.weight, filter(s), seen, filter(s), rows});
   for (std::int64_t block = 0; block < s.batch * groups; ++block) {
     const std::int64_t n = block / groups, channel = block % groups * kLanes;

@@ -12,6 +12,7 @@
 
 #include "libcore/backend/cpu/gemm/few_rows.h"
 #include "libcore/backend/cpu/gemm/small.h"
+#include "libcore/backend/cpu/gemm/turned_dots.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/vector.h"
 
@@ -27,10 +28,18 @@ struct Planes {
   std::int64_t numbers() const { return channels * height * width; }
 };
 
-/// An array of sixteen images, turned and back. data: of the first image.
-void take_images(const Planes& planes, const float* data, float* to) {
-  turned(data, planes.numbers(), kImages, planes.numbers(), to, kImages);
+/// Numbers [first, last) of sixteen images side by side. data: of the first image.
+void take_images(const Planes& planes, const float* data, std::int64_t first, std::int64_t last, float* to) {
+  const float* images[kImages];
+  for (std::int64_t i = 0; i < kImages; ++i) images[i] = data + i * planes.numbers();
+  for (; first < last; first += kTurned) {
+    const int count = static_cast<int>(std::min<std::int64_t>(kTurned, last - first));
+    __m512 columns[kTurned];
+    count == kTurned ? turn_rows<true>(images, first, count, columns) : turn_rows<false>(images, first, count, columns);
+    for (int i = 0; i < count; ++i) store(to + (first + i) * kImages, columns[i]);
+  }
 }
+/// And all of them back.
 void put_images(const Planes& planes, const float* from, float* data) {
   turned(from, kImages, planes.numbers(), kImages, data, planes.numbers());
 }
@@ -159,7 +168,7 @@ void run_images(const LaneConv& conv, std::int64_t images, const float* in, floa
     some.in = seen.data(), some.out = made.data();
     if (some.bias == nullptr) some.bias = no_bias.data();
     for (std::int64_t i = begin; i < end; ++i) {
-      take_images(conv.from, in + i * kImages * conv.from.numbers(), seen.data());
+      take_images(conv.from, in + i * kImages * conv.from.numbers(), 0, conv.from.numbers(), seen.data());
       run(some);
       put_images(conv.to, made.data(), out + i * kImages * conv.to.numbers());
     }
@@ -283,12 +292,9 @@ void add_plane(const float* plane, std::int64_t floats, float* to) {
 
 /// Pieces of an array of sixteen images that threads turn.
 void take_images_together(const Planes& planes, const float* data, float* to) {
-  constexpr std::int64_t kGrain = 8192;  // numbers of sixteen images that are worth a thread's start, over sixteen
-  const std::int64_t numbers = planes.numbers();
-  parallel_for((numbers + kImages - 1) / kImages, kGrain / kImages, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * kImages, count = std::min(end * kImages, numbers) - first;
-    turned(data + first, numbers, kImages, count, to + first * kImages, kImages);
-  });
+  constexpr std::int64_t kGrain = 8192;  // numbers that are worth a thread's start
+  parallel_for(planes.numbers(), kGrain / kImages,
+               [&](std::int64_t begin, std::int64_t end) { take_images(planes, data, begin, end, to); });
 }
 
 }  // namespace

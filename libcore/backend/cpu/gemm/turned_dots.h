@@ -103,12 +103,12 @@ void turned_band(const SmallProduct<float>& p, std::int64_t row) {
 
 /// By sizes alone, so that equal ones are summed in one order. Long rows are worth the sums across vectors at their
 /// end.
-bool turns_in_registers(const SmallProduct<float>& p) {
+inline bool turns_in_registers(const SmallProduct<float>& p) {
   return p.m >= 4 && p.n >= 8 && p.k <= (p.m < 8 ? 64 : 128);
 }
 
 /// As dots_product.
-void turned_dots(const SmallProduct<float>& p) {
+inline void turned_dots(const SmallProduct<float>& p) {
   static constexpr void (*kBands[])(const SmallProduct<float>&, std::int64_t) = {
       turned_band<1>, turned_band<2>, turned_band<3>, turned_band<4>,
       turned_band<5>, turned_band<6>, turned_band<7>, turned_band<8>};
