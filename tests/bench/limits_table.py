@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""How near steps come to what a core multiplies at most, here and in PyTorch, as a Markdown table.
+"""How near steps come to what a core multiplies and moves at most, here and in PyTorch, as a Markdown table.
 
 usage: limits_table.py BUILD [--rows A,B] [--rounds N]
 
-One thread. The peak is runtime_bench's step `peak`, multiply-adds in registers, in turns with each row's two sides; a
-row's multiply-adds are those of its products and convolutions by their definition, so that Winograd's way may pass the
-peak. "most" is what the ratio would be if a step took no longer than its multiply-adds at the peak.
+One thread. runtime_bench's steps `peak` (multiply-adds in registers) and `memory` (bytes beyond the second cache) take
+turns with each row's two sides. A row's multiply-adds are those of its products and convolutions by their definition, so
+that Winograd's way may pass the peak; its bytes are weights, their gradients and the optimizer's state, as often as each
+has to come or go, where the second cache does not hold them. "least" is the time of both, one after the other; "most" is
+what the ratio would be then. Exit status 0 whatever the figures; a bar above "most" is marked.
 """
 import argparse
 import os
@@ -14,6 +16,7 @@ import sys
 import speed_table
 
 MULTIPLY_ADDS_OF_PEAK = 12 << 18
+BYTES_OF_MEMORY = 96 << 20
 
 
 def conv(batch, inputs, outputs, kernel, side):
@@ -56,15 +59,39 @@ MULTIPLY_ADDS = {
     "resnet18_fwd_b8": 8 * resnet18(224),
     "resnet18_train_b4_64": 4 * (3 * resnet18(64) - conv(1, 3, 64, 7, 32)),
     "gpt2_tiny": 3 * gpt2(),
+    "adamw_10m": 0,
+}
+
+RESNET, GPT2, WIDE = 11_689_512, 4 * 198_272 + 2 * 256 * 128 + 64 * 128 + 256, 10_512_394  # parameters
+# Forward reads each, the gradient of the input too; a gradient is written and read, an update reads and writes a
+# parameter and each number of the optimizer's state. LeNet-5's, the CNN's and the MLP's stay in the second cache.
+BYTES = {
+    "resnet18_fwd_b1": 4 * RESNET,
+    "resnet18_fwd_b8": 4 * RESNET,
+    "resnet18_train_b4_64": 4 * RESNET * (2 + 2 + 2 * 2),
+    "gpt2_tiny": 4 * GPT2 * (2 + 2 + 2 * 3),
+    "adamw_10m": 4 * WIDE * (1 + 2 * 3),
+    "matmul_2048": 4 * 3 * 2048 ** 2,
 }
 
 
 def measured(build, step, rounds):
-    """Nanoseconds of the peak's step, of this one here, and in PyTorch."""
+    """Nanoseconds of the steps `peak` and `memory`, of this one here, and in PyTorch."""
     bench = os.path.join(build, "bin", "runtime_bench")
-    ours = [[bench, "--step", name, "--threads", "1", "--serve"] for name in ("peak", step)]
+    ours = [[bench, "--step", name, "--threads", "1", "--serve"] for name in ("peak", "memory", step)]
     peer = [sys.executable, speed_table.__file__, "--peer", step, "1"]
     return speed_table.take_turns([speed_table.Server(command, 1) for command in (*ours, peer)], 1, rounds, seconds=10)
+
+
+def row_of(step, times):
+    peak, memory, mine, theirs = times
+    text, work, moved = speed_table.text_of, MULTIPLY_ADDS[step], BYTES.get(step, 0)
+    bar = next(one.bar for one in speed_table.ROWS if one.step == step)
+    least = work * peak / MULTIPLY_ADDS_OF_PEAK + moved * memory / BYTES_OF_MEMORY
+    beyond = " (beyond)" if bar > theirs / least else ""
+    return [f"`{step}`", f"{work / 1e6:.3g} M", f"{moved / 1e6:.3g} MB" if moved else "", text(least), text(mine),
+            f"{least / mine:.2f}", text(theirs), f"{least / theirs:.2f}", f"{theirs / mine:.3g}", f"{bar}{beyond}",
+            f"{theirs / least:.3g}"]
 
 
 def main():
@@ -73,16 +100,10 @@ def main():
     parser.add_argument("--rows", help="steps, separated by commas; all of them otherwise")
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    print("| step | multiply-adds | at the peak | here | of the peak | PyTorch | of the peak | ratio | most |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print("| step | multiply-adds | bytes | least | here | of it | PyTorch | of it | ratio | at least | most |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for step in options.rows.split(",") if options.rows else MULTIPLY_ADDS:
-        work = MULTIPLY_ADDS[step]
-        peak, mine, theirs = measured(options.build, step, options.rounds)
-        least = work * peak / MULTIPLY_ADDS_OF_PEAK
-        cells = [f"`{step}`", f"{work / 1e6:.3g} M", speed_table.text_of(least), speed_table.text_of(mine),
-                 f"{least / mine:.2f}", speed_table.text_of(theirs), f"{least / theirs:.2f}", f"{theirs / mine:.3g}",
-                 f"{theirs / least:.3g}"]
-        print("| " + " | ".join(cells) + " |", flush=True)
+        print("| " + " | ".join(row_of(step, measured(options.build, step, options.rounds))) + " |", flush=True)
 
 
 if __name__ == "__main__":
