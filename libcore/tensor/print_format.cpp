@@ -1,7 +1,8 @@
 #include "libcore/tensor/print_format.h"
 
 #include <algorithm>
-#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "libcore/tensor/print_number.h"
 
@@ -13,100 +14,112 @@ bool is_printable(DType dtype) {
   return is_byte_float || is_complex(dtype) || is_integer(dtype) || dtype == DType::boolean;
 }
 
-/// Walks the elements that are shown and joins their texts.
+/// Walks the elements that are shown, once to read them and once to write them.
 class ArrayPrinter {
  public:
   ArrayPrinter(const ArrayView& array, const PrintOptions& options)
       : array_(array),
         options_(options),
+        element_bytes_(bit_width(array.dtype) / 8),
         summarised_(array.sizes.numel() > options.threshold),
-        format_(array.dtype, shown(), options) {}
+        format_(shown(), options) {}
 
-  std::string text(std::size_t indent) const {
-    if (array_.sizes.empty()) return format_.text(element(0));
-    return dimension(0, 0, indent);
+  void append(std::string& text, std::size_t indent) {
+    if (array_.sizes.empty()) return format_.append(text, 0);
+    if (!summarised_) {
+      text.reserve(text.size() + static_cast<std::size_t>(array_.sizes.numel()) * (format_.width() + 3) + 64);
+    }
+    dimension(text, 0, indent);
   }
 
  private:
-  Element element(std::int64_t offset) const {
-    return read_element(array_.dtype, array_.data + offset * (bit_width(array_.dtype) / 8));
-  }
-
   bool is_cut(std::size_t dim) const { return summarised_ && array_.sizes[dim] > 2 * options_.edgeitems; }
 
-  /// Indices shown along a dimension.
-  std::vector<std::int64_t> indices(std::size_t dim) const {
-    std::vector<std::int64_t> result;
-    std::int64_t size = array_.sizes[dim];
-    if (!is_cut(dim)) result.reserve(static_cast<std::size_t>(size));
-    for (std::int64_t i = 0; i < size; ++i) {
-      if (is_cut(dim) && i == options_.edgeitems) i = size - options_.edgeitems;
-      if (i < size) result.push_back(i);
-    }
-    return result;
+  /// shown(i) for the indices shown along a dimension, and gap() where some are left out.
+  template <class Shown, class Gap>
+  void each(std::size_t dim, const Shown& shown, const Gap& gap) const {
+    const std::int64_t size = array_.sizes[dim], edge = is_cut(dim) ? options_.edgeitems : size;
+    for (std::int64_t i = 0; i < edge; ++i) shown(i);
+    if (edge == size) return;
+    gap();
+    for (std::int64_t i = size - edge; i < size; ++i) shown(i);
   }
 
-  std::vector<Element> shown() const {
-    std::vector<Element> elements;
+  Elements shown() const {
+    Elements elements(array_.dtype);
     if (!summarised_) elements.reserve(static_cast<std::size_t>(array_.sizes.numel()));
-    collect(0, 0, elements);
+    collect(0, array_.data, elements);
     return elements;
   }
 
-  void collect(std::size_t dim, std::int64_t offset, std::vector<Element>& elements) const {
-    if (dim == array_.sizes.size()) {
-      elements.push_back(element(offset));
-      return;
-    }
-    if (is_cut(dim) && options_.edgeitems == 0) return;
-    for (std::int64_t i : indices(dim)) collect(dim + 1, offset + i * array_.strides[dim], elements);
+  void collect(std::size_t dim, const std::byte* at, Elements& elements) const {
+    if (dim == array_.sizes.size()) return elements.read(at);
+    const std::int64_t step = array_.strides[dim] * element_bytes_;
+    each(
+        dim, [&](std::int64_t i) { collect(dim + 1, at + i * step, elements); }, [] {});
   }
 
-  std::string dimension(std::size_t dim, std::int64_t offset, std::size_t indent) const {
-    std::size_t below = array_.sizes.size() - dim - 1;
-    if (below == 0) return line(offset, indent);
-    std::string separator = "," + std::string(below, '\n') + std::string(indent + 1, ' ');
-    std::vector<std::string> parts;
-    for (std::int64_t i : indices(dim)) {
-      parts.push_back(dimension(dim + 1, offset + i * array_.strides[dim], indent + 1));
-    }
-    if (is_cut(dim)) parts.insert(parts.begin() + options_.edgeitems, "...");
-    return bracketed(parts, separator);
+  void dimension(std::string& text, std::size_t dim, std::size_t indent) {
+    const std::size_t below = array_.sizes.size() - dim - 1;
+    if (below == 0) return line(text, indent);
+    const std::string separator = "," + std::string(below, '\n') + std::string(indent + 1, ' ');
+    bool first = true;
+    const auto separate = [&] {
+      if (!std::exchange(first, false)) text += separator;
+    };
+    text += '[';
+    each(
+        dim,
+        [&](std::int64_t) {
+          separate();
+          dimension(text, dim + 1, indent + 1);
+        },
+        [&] {
+          separate();
+          text += "...";
+        });
+    text += ']';
   }
 
   /// The last dimension, broken into lines.
-  std::string line(std::int64_t offset, std::size_t indent) const {
-    std::size_t dim = array_.sizes.size() - 1;
-    if (summarised_ && options_.edgeitems == 0) return "[...]";
-    auto room = static_cast<std::int64_t>(options_.linewidth) - static_cast<std::int64_t>(indent);
-    std::int64_t a_line = std::max<std::int64_t>(1, room / static_cast<std::int64_t>(format_.width() + 2));
-    const std::string new_line = ",\n" + std::string(indent + 1, ' ');
-    std::string text = "[";
-    std::int64_t count = 0;
-    const auto append = [&](const std::string& item) {
-      if (count != 0) text += count % a_line != 0 ? ", " : new_line;
-      text += item;
-      ++count;
-    };
-    const std::vector<std::int64_t> places = indices(dim);
-    text.reserve(places.size() * (format_.width() + 2) + 8);
-    for (std::int64_t i : places) {
-      if (count == options_.edgeitems && is_cut(dim)) append(" ...");
-      append(format_.text(element(offset + i * array_.strides[dim])));
+  void line(std::string& text, std::size_t indent) {
+    if (summarised_ && options_.edgeitems == 0) {
+      text += "[...]";
+      return;
     }
-    return text + "]";
-  }
-
-  static std::string bracketed(const std::vector<std::string>& parts, const std::string& separator) {
-    std::string text = "[";
-    for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : separator) + parts[i];
-    return text + "]";
+    auto room = static_cast<std::int64_t>(options_.linewidth) - static_cast<std::int64_t>(indent);
+    const std::int64_t a_line = std::max<std::int64_t>(1, room / static_cast<std::int64_t>(format_.width() + 2));
+    const std::string new_line = ",\n" + std::string(indent + 1, ' ');
+    std::int64_t left = a_line + 1;  // in this line; the first item has no separator
+    const auto separate = [&] {
+      if (--left == a_line) return;
+      if (left > 0) {
+        text += ", ";
+      } else {
+        text += new_line;
+        left = a_line;
+      }
+    };
+    text += '[';
+    each(
+        array_.sizes.size() - 1,
+        [&](std::int64_t) {
+          separate();
+          format_.append(text, next_++);
+        },
+        [&] {
+          separate();
+          text += " ...";
+        });
+    text += ']';
   }
 
   const ArrayView& array_;
   const PrintOptions& options_;
+  std::int64_t element_bytes_;
   bool summarised_;
   ElementFormat format_;
+  std::size_t next_ = 0;  // to be written
 };
 
 /// "(2, 0)", "(5,)", "()".
@@ -135,15 +148,30 @@ std::vector<std::string> suffix_texts(const ArrayView& array, const Suffixes& su
 
 }  // namespace
 
+namespace {
+
+void append_values(std::string& text, const ArrayView& array, std::size_t indent, const PrintOptions& options) {
+  if (array.data == nullptr || !is_printable(array.dtype)) {
+    text += "...";
+  } else if (array.sizes.numel() == 0) {
+    text += "[]";
+  } else {
+    ArrayPrinter(array, options).append(text, indent);
+  }
+}
+
+}  // namespace
+
 std::string format_values(const ArrayView& array, std::size_t indent, const PrintOptions& options) {
-  if (array.data == nullptr || !is_printable(array.dtype)) return "...";
-  if (array.sizes.numel() == 0) return "[]";
-  return ArrayPrinter(array, options).text(indent);
+  std::string text;
+  append_values(text, array, indent, options);
+  return text;
 }
 
 std::string format_tensor(const ArrayView& array, const Suffixes& suffixes, const PrintOptions& options) {
   static const std::string kPrefix = "tensor(";
-  std::string text = kPrefix + format_values(array, kPrefix.size(), options);
+  std::string text = kPrefix;
+  append_values(text, array, kPrefix.size(), options);
   std::size_t last_break = text.rfind('\n');
   // Where the next suffix may still start, counted as PyTorch counts: two characters in front for ", ".
   std::size_t column = last_break == std::string::npos ? text.size() + 2 : text.size() - last_break + 1;
@@ -156,7 +184,8 @@ std::string format_tensor(const ArrayView& array, const Suffixes& suffixes, cons
       column += suffix.size() + 2;
     }
   }
-  return text + ")";
+  text += ')';
+  return text;
 }
 
 }  // namespace core::detail

@@ -1,6 +1,6 @@
 #pragma once
 // One element as text: how all elements of a tensor are written is decided once, from the values that will be shown.
-// Thread safety: plain values. Use: NumberFormat format(values, options); format.text(values[0]);
+// Thread safety: plain values. Use: Elements shown(dtype); shown.read(at); ElementFormat(std::move(shown), options);
 
 #include <cstddef>
 #include <string>
@@ -11,28 +11,33 @@
 
 namespace core::detail {
 
-/// An element read from memory. Which member counts follows from the dtype.
-struct Element {
-  double real = 0;
-  double imaginary = 0;
-  std::string text;  ///< integers and bool, written out
-};
+/// Elements read from memory, in the order in which they are shown. Which of the lists are filled follows from the
+/// dtype.
+struct Elements {
+  DType dtype;
+  std::vector<double> real;
+  std::vector<double> imaginary;
+  std::vector<std::string> texts;  ///< integers and bool, written out
 
-/// REQUIRES: `at` points to an element of a dtype of whole bytes.
-Element read_element(DType dtype, const std::byte* at);
+  explicit Elements(DType type) : dtype(type) {}
+  void reserve(std::size_t count);
+  /// REQUIRES: `at` points to an element of a dtype of whole bytes.
+  void read(const std::byte* at);
+};
 
 /// Floating numbers: `1.`, `1.0000` or `1.0000e+00`, all of one width.
 class NumberFormat {
  public:
   NumberFormat() = default;
   NumberFormat(const std::vector<double>& shown, const PrintOptions& options);
-  std::string text(double value) const;
+  /// Behind `out`, with spaces in front as far as `width` asks for them.
+  void append(std::string& out, double value, std::size_t width) const;
   std::size_t width() const { return width_; }
 
  private:
-  std::string bare(double value) const;
-  /// bare(value).size()
-  std::size_t bare_size(double value) const;
+  /// Characters of the value alone.
+  std::size_t size_of(double value) const;
+  std::size_t widest(const std::vector<double>& shown) const;
 
   int precision_ = 4;
   bool integers_ = true;
@@ -43,13 +48,14 @@ class NumberFormat {
 /// Elements of any dtype.
 class ElementFormat {
  public:
-  ElementFormat(DType dtype, const std::vector<Element>& shown, const PrintOptions& options);
-  std::string text(const Element& element) const;
+  ElementFormat(Elements shown, const PrintOptions& options);
+  /// The text of the element shown `place`-th.
+  void append(std::string& out, std::size_t place) const;
   /// Columns an element takes, without the separator.
   std::size_t width() const;
 
  private:
-  DType dtype_;
+  Elements shown_;
   NumberFormat real_;
   NumberFormat imaginary_;
   std::size_t text_width_ = 1;
