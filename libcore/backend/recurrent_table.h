@@ -1,10 +1,10 @@
 #pragma once
-// The recurrent family of kernels: one direction of an LSTM layer over all its time steps in one call, what a step of a
-// GRU or a plain layer does between its products, and whole layers as a library computes them. Arrays are dense and
-// row-major; the caller has checked sizes, dtypes and devices and allocated the outputs. The products of the input with
-// its weights are the caller's where nothing else is said: they have no order in time.
-// Thread safety: parameters are plain values, the table is constant after start-up.
-// Use: core::LstmParams params{.sizes = {.steps = 7, .batch = 2, .hidden = 16, .reverse = false}};
+// The recurrent family of kernels: one direction of an LSTM or GRU layer over all its time steps in one call, what a
+// step of a GRU or a plain layer does between its products, and whole layers as a library computes them. Arrays are
+// dense and row-major; the caller has checked sizes, dtypes and devices and allocated the outputs. The products of the
+// input with its weights are the caller's where nothing else is said: they have no order in time. Thread safety:
+// parameters are plain values, the table is constant after start-up. Use: core::LstmParams params{.sizes = {.steps = 7,
+// .batch = 2, .hidden = 16, .reverse = false}};
 
 #include <array>
 #include <cstddef>
@@ -45,6 +45,34 @@ struct LstmGradParams {
   void* sums_grad;          ///< (steps, batch, 4 * hidden): the gradient of the gates' sums
   void* h_grad;             ///< (batch, hidden): of the last h; on return of the first
   void* c_grad;             ///< the same of c
+};
+
+/// One direction of a GRU layer over all its steps. Sums in PyTorch's order: reset, update, fresh. Of the trace,
+/// (steps, batch, width) each, `gates` has reset and update gate, activated; width 2 * hidden.
+struct GruParams {
+  RecurrentSizes sizes;
+  const void* w_hh;        ///< (3 * hidden, hidden)
+  const void* b_hh;        ///< (3 * hidden), or null
+  const void* h0;          ///< (batch, hidden)
+  const void* input_sums;  ///< (steps, batch, 3 * hidden): of the input, with its bias
+  void* gates;
+  void* fresh;     ///< tanh of the fresh state's sum; width hidden, as the next two
+  void* recalled;  ///< what the reset gate multiplies: the third part of the sums of the state before
+  void* hidden;    ///< h
+};
+
+struct GruGradParams {
+  RecurrentSizes sizes;
+  const void* w_hh;
+  const void* h0;
+  const void* gates;  ///< as GruParams left them, as the next three
+  const void* fresh;
+  const void* recalled;
+  const void* hidden;
+  const void* output_grad;  ///< (steps, batch, hidden), or null
+  void* input_sums_grad;    ///< (steps, batch, 3 * hidden), as the next
+  void* hidden_sums_grad;
+  void* h_grad;  ///< (batch, hidden): of the last h; on return of the first
 };
 
 /// One step of a GRU: reset and update gate, the fresh state, and their mixture. Sums in PyTorch's order: reset,
@@ -141,6 +169,9 @@ struct WholeLayerGradParams {
 struct RecurrentTable {
   std::array<void (*)(const LstmParams&), kDTypeCount> lstm{};
   std::array<void (*)(const LstmGradParams&), kDTypeCount> lstm_grad{};
+  /// The host's.
+  std::array<void (*)(const GruParams&), kDTypeCount> gru{};
+  std::array<void (*)(const GruGradParams&), kDTypeCount> gru_grad{};
   std::array<void (*)(const GruCellParams&), kDTypeCount> gru_cell{};
   std::array<void (*)(const GruCellGradParams&), kDTypeCount> gru_cell_grad{};
   std::array<void (*)(const RnnCellParams&), kDTypeCount> rnn_cell{};

@@ -98,8 +98,9 @@ RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& st
 }
 
 /// Whether a device has what a kind of layer is made of.
-bool has_kernels(const RecurrentTable& table, RecurrentKind kind, std::size_t slot) {
+bool has_kernels(const RecurrentTable& table, RecurrentKind kind, std::size_t slot, bool on_host) {
   if (kind == RecurrentKind::lstm) return table.lstm[slot] != nullptr && table.lstm_grad[slot] != nullptr;
+  if (kind == RecurrentKind::gru && on_host) return table.gru[slot] != nullptr && table.gru_grad[slot] != nullptr;
   if (kind == RecurrentKind::gru) return table.gru_cell[slot] != nullptr && table.gru_cell_grad[slot] != nullptr;
   return table.rnn_cell[slot] != nullptr && table.rnn_cell_grad[slot] != nullptr;
 }
@@ -107,12 +108,10 @@ bool has_kernels(const RecurrentTable& table, RecurrentKind kind, std::size_t sl
 bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w) {
   if (w.w_hr.defined() || x.numel() == 0 || x.is_meta()) return false;
   Backend& backend = backend_for(x.device());
-  if (backend.is_host_memory()) {
-    if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return false;
-    if (kind == RecurrentKind::gru) return true;  // its loops are the host's
-  }
+  const bool on_host = backend.is_host_memory();
+  if (on_host && x.dtype() != DType::f32 && x.dtype() != DType::f64) return false;
   const RecurrentTable* table = backend.ops().recurrent;
-  return table != nullptr && has_kernels(*table, kind, static_cast<std::size_t>(x.dtype()));
+  return table != nullptr && has_kernels(*table, kind, static_cast<std::size_t>(x.dtype()), on_host);
 }
 
 }  // namespace

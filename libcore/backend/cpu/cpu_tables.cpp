@@ -40,7 +40,8 @@ struct CpuTables {
     fill_indexing(indexing);
     fill_images();
     fill_nn();
-    CORE_BY_ISA(fill_recurrent)(recurrent);
+    CORE_BY_ISA(fill_lstm)(recurrent);
+    CORE_BY_ISA(fill_gru)(recurrent);
 #if defined(__x86_64__)
     if (multiplies_tiles()) avx512::fill_bf16_lstm(recurrent);
 #endif

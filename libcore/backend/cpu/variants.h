@@ -53,10 +53,11 @@ CORE_EACH_ISA(void narrow_dots(const NarrowDots& p))
 CORE_EACH_ISA(void fill_attention(NnTable& table))
 CORE_EACH_ISA(void fill_blocked_layout(ImageTable& table))
 CORE_EACH_ISA(void fill_blocked_pools(ImageTable& table))
+CORE_EACH_ISA(void fill_gru(RecurrentTable& table))
 CORE_EACH_ISA(void fill_long_layer_norms(NnTable& table))
+CORE_EACH_ISA(void fill_lstm(RecurrentTable& table))
 CORE_EACH_ISA(void fill_max_2x2(NnTable& table))
 CORE_EACH_ISA(void fill_optimizers(OptimizerTable& table))
-CORE_EACH_ISA(void fill_recurrent(RecurrentTable& table))
 CORE_EACH_ISA(void fill_softmax(NnTable& table))
 
 }  // namespace core::cpu

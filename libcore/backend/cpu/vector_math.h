@@ -76,5 +76,23 @@ CORE_INLINE V tanh_of(const V& x) {
   return Element<V>(1) - Element<V>(2) / (Element<V>(1) + exp_of(x + x));
 }
 
+/// Within two units of the last place of the result, which near 0 takes a polynomial (coefficients of the Cephes
+/// library's tanhf).
+template <class V>
+CORE_INLINE V fine_tanh_of(const V& x) {
+  if constexpr (std::is_same_v<Element<V>, float>) {
+    const V square = x * x;
+    V p = square * -5.70498872745e-3f + 2.06390887954e-2f;
+    p = p * square - 5.37397155531e-2f;
+    p = p * square + 1.33314422036e-1f;
+    p = p * square - 3.33332819422e-1f;
+    return square < 0.390625f ? p * square * x + x : tanh_of(x);
+  } else {
+    V result;
+    for (int i = 0; i < kCountOf<V>; ++i) result[i] = std::tanh(x[i]);
+    return result;
+  }
+}
+
 }  // namespace
 }  // namespace core::cpu
