@@ -41,6 +41,8 @@ struct ReductionTable {
 
 struct MatmulTable {
   std::array<void (*)(const GemmParams&), kDTypeCount> gemm{};
+  /// Whether `gemm` gives the same bits faster where a transposed b was turned before; null: it never does.
+  std::array<bool (*)(const GemmParams&), kDTypeCount> gains_by_turned{};
 };
 
 struct CopyTable {

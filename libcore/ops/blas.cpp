@@ -303,7 +303,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                                         scalar_type_name(x.dtype()) + " and " + scalar_type_name(weight.dtype()));
   }
   if (bias.defined()) {
-    if (Tensor out = raw::try_linear(x, weight, bias); out.defined()) {
+    if (Tensor out = raw::try_linear(x, weight, bias, !needs_grad(bias, x, weight)); out.defined()) {
       return recorded_linear(std::move(out), x, weight, bias);
     }
   }

@@ -24,6 +24,7 @@ struct Registry {
   std::unordered_map<const StorageImpl*, std::vector<Entry>> entries;
   std::unordered_set<const StorageImpl*> lent;
   std::atomic<std::size_t> lent_count{0};  // read without the mutex: programs that lend nothing wait for nobody
+  std::atomic<std::uint64_t> forgotten{0};
 };
 
 /// Never destroyed: tensors of static lifetime end after it would.
@@ -85,10 +86,14 @@ bool may_keep(const StorageImpl* storage) {
   return !all.lent.contains(storage);
 }
 
+std::uint64_t forgotten() {
+  return registry().forgotten.load(std::memory_order_acquire);
+}
+
 void forget(const StorageImpl* storage) noexcept {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  all.entries.erase(storage);
+  if (all.entries.erase(storage) != 0) all.forgotten.fetch_add(1, std::memory_order_release);
   if (all.lent.erase(storage) != 0) all.lent_count.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -24,6 +24,9 @@ void never_keep(const Storage& lent);
 /// Whether what is made of the bytes of `storage` may be used again while StorageImpl::writes is the same.
 bool may_keep(const StorageImpl* storage);
 
+/// Another number whenever a storage goes of which something was kept: what others kept by its address is void then.
+std::uint64_t forgotten();
+
 /// Forgets all of `storage`. For StorageImpl::destroy.
 void forget(const StorageImpl* storage) noexcept;
 

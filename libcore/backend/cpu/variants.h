@@ -40,6 +40,8 @@ CORE_EACH_ISA(void fill_narrow(ElementwiseTable& table))
 
 /// An f32 product where it is small enough to be worth it; false where it is not.
 CORE_EACH_ISA(bool small_product(const GemmParams& p))
+/// Whether small_product() turns b in registers, which with b turned before it need not, with the same bits.
+CORE_EACH_ISA(bool turns_b(const GemmParams& p))
 /// Of what wide_rows_product() chose; false where this level has no way.
 CORE_EACH_ISA(bool few_rows(const OneProduct& product))
 /// As wide_rows_product(), for products of middle size.

@@ -7,6 +7,7 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"
+#include "libcore/ops/raw/turned_weights.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/op_scope.h"
 #include "libcore/tensor/pinned.h"
@@ -106,7 +107,7 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   return out;
 }
 
-Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool again) {
   Backend& backend = backend_of(x);
   const auto fits = [&](const Tensor& t) {
     return t.is_contiguous() && t.dtype() == x.dtype() && &backend_of(t) == &backend;
@@ -123,6 +124,10 @@ Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   GemmParams params{false, true, m, n, k, k, k, n, x.raw_data(), weight.raw_data(), const_cast<void*>(out.raw_data()),
                     1,     0,    1, 0, 0, 0};
   params.bias = bias.raw_data();
+  const auto gains = table->gains_by_turned[static_cast<std::size_t>(x.dtype())];
+  if (again && gains != nullptr && gains(params)) {
+    if (const float* turned = turned_weight(weight)) params.b = turned, params.transpose_b = false, params.ldb = n;
+  }
   kernel(params);
   return out;
 }

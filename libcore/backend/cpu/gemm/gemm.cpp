@@ -127,6 +127,7 @@ void fill_matmul(MatmulTable& table) {
     return table.gemm[static_cast<std::size_t>(dtype)];
   };
   slot(DType::f32) = gemm_f32;
+  table.gains_by_turned[static_cast<std::size_t>(DType::f32)] = CORE_BY_ISA(turns_b);
   slot(DType::f64) = gemm_f64;
   slot(DType::f16) = gemm_f16;
   slot(DType::bf16) = dnnl_takes_bf16() ? gemm_bf16 : gemm_bf16_in_f32;

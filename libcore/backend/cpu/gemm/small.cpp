@@ -11,20 +11,28 @@ namespace {
 constexpr std::int64_t kMostWork = 1 << 18;  // multiplications, above which a library's packing of the operands pays
 constexpr std::int64_t kRowsToTurn = 16;     // rows of a, from which on turning b once is cheaper than dot products
 
+SmallProduct<float> small_of(const GemmParams& p, const float* a, const float* b, float* c) {
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .a = a,
+          .a_row = p.transpose_a ? 1 : p.lda,
+          .a_step = p.transpose_a ? p.lda : 1,
+          .b = b,
+          .ldb = p.ldb,
+          .c = c,
+          .ldc = p.ldc,
+          .alpha = static_cast<float>(p.alpha),
+          .beta = static_cast<float>(p.beta),
+          .bias = static_cast<const float*>(p.bias)};
+}
+
+bool is_small(const GemmParams& p) {
+  return p.m * p.n * p.k <= kMostWork && !(p.transpose_a && p.transpose_b);
+}
+
 void multiply(const GemmParams& p, const float* a, const float* b, float* c) {
-  SmallProduct<float> small{.m = p.m,
-                            .n = p.n,
-                            .k = p.k,
-                            .a = a,
-                            .a_row = p.transpose_a ? 1 : p.lda,
-                            .a_step = p.transpose_a ? p.lda : 1,
-                            .b = b,
-                            .ldb = p.ldb,
-                            .c = c,
-                            .ldc = p.ldc,
-                            .alpha = static_cast<float>(p.alpha),
-                            .beta = static_cast<float>(p.beta),
-                            .bias = static_cast<const float*>(p.bias)};
+  SmallProduct<float> small = small_of(p, a, b, c);
   if (!p.transpose_b) return rows_product(small);
   if (p.m < kRowsToTurn && turns_in_registers(small)) return turned_dots(small);
   if (p.m < kRowsToTurn || p.n == 1) return dots_product(small);
@@ -38,13 +46,17 @@ void multiply(const GemmParams& p, const float* a, const float* b, float* c) {
 }  // namespace
 
 bool CORE_CPU_VARIANT::small_product(const GemmParams& p) {
-  const std::int64_t work = p.m * p.n * p.k;
-  if (work > kMostWork || (p.transpose_a && p.transpose_b)) return false;
+  if (!is_small(p)) return false;
   for (std::int64_t i = 0; i < p.batch; ++i) {
     multiply(p, static_cast<const float*>(p.a) + i * p.batch_stride_a,
              static_cast<const float*>(p.b) + i * p.batch_stride_b, static_cast<float*>(p.c) + i * p.batch_stride_c);
   }
   return true;
+}
+
+bool CORE_CPU_VARIANT::turns_b(const GemmParams& p) {
+  return is_small(p) && p.transpose_b && p.m < kRowsToTurn &&
+         turns_in_registers(small_of(p, nullptr, nullptr, nullptr));
 }
 
 void CORE_CPU_VARIANT::column_dots(const OneProduct& product, std::int64_t begin, std::int64_t end) {
