@@ -1,5 +1,5 @@
-// What a core can do at most: f32 multiply-adds of values that stay in registers, and moving bytes that no second cache
-// holds. limits_table.py sets steps beside both.
+// What a core can do at most: f32 multiply-adds, roots and quotients of values that stay in registers, and moving bytes
+// that no second cache holds. limits_table.py sets steps beside the multiply-adds and the bytes.
 
 #include <array>
 #include <cstddef>
@@ -60,6 +60,30 @@ constexpr std::size_t kMoved = 1 << 23;        // floats of each of two arrays; 
   }
 }
 
+constexpr int kRoots = 433 * 16;  // about the parameters of the perceptron that mlp_adam trains
+
+[[gnu::target("avx512f")]] float roots_avx512() {
+  const __m512 by = _mm512_set1_ps(3);
+  __m512 x = _mm512_set1_ps(2), root = x, quotient = x;
+  for (int i = 0; i < kRoots / 16; ++i) {
+    asm volatile("" : "+v"(x));  // each time anew
+    root = _mm512_maskz_sqrt_ps(0xffff, x), quotient = _mm512_div_ps(x, by);
+    asm volatile("" : : "v"(root), "v"(quotient));
+  }
+  return _mm512_cvtss_f32(root) + _mm512_cvtss_f32(quotient);
+}
+
+[[gnu::target("avx2")]] float roots_avx2() {
+  const __m256 by = _mm256_set1_ps(3);
+  __m256 x = _mm256_set1_ps(2), root = x, quotient = x;
+  for (int i = 0; i < kRoots / 8; ++i) {
+    asm volatile("" : "+x"(x));
+    root = _mm256_sqrt_ps(x), quotient = _mm256_div_ps(x, by);
+    asm volatile("" : : "x"(root), "x"(quotient));
+  }
+  return _mm256_cvtss_f32(root) + _mm256_cvtss_f32(quotient);
+}
+
 #endif
 
 /// a += b, as an optimizer passes over parameters and gradients.
@@ -78,6 +102,14 @@ Step memory(core::Device) {
   return {};
 }
 
+Step peak_roots(core::Device) {
+#if defined(__x86_64__)
+  if (core::cpu::isa() == core::cpu::Isa::avx512) return [] { return static_cast<double>(roots_avx512()); };
+  if (core::cpu::isa() == core::cpu::Isa::avx2) return [] { return static_cast<double>(roots_avx2()); };
+#endif
+  return {};
+}
+
 Step peak(core::Device) {
 #if defined(__x86_64__)
   if (core::cpu::isa() == core::cpu::Isa::avx512) return [] { return static_cast<double>(multiply_avx512()); };
@@ -89,6 +121,7 @@ Step peak(core::Device) {
 constexpr std::array kSteps = {
     StepKind{"peak", "3,145,728 f32 multiply-adds of values in registers", peak},
     StepKind{"memory", "reading 64 MiB and writing 32 MiB, beyond the second cache", memory},
+    StepKind{"peak_roots", "6,928 f32 roots and as many quotients of values in registers", peak_roots},
 };
 
 }  // namespace
