@@ -6,6 +6,7 @@
 
 #include "libckpt/analyze/digest.h"
 #include "libckpt/delta/difference_source.h"
+#include "libckpt/delta/foretold_source.h"
 #include "libckpt/format/read_checkpoint.h"
 #include "libckpt/io/hash_text.h"
 #include "libckpt/io/word_planes.h"
@@ -26,7 +27,7 @@ constexpr std::string_view kTarget = "ckpt.delta.target";
 constexpr std::string_view kMarks = "ckpt.delta.tensors";
 
 /// kBits: of versions before 1.6 of the native format.
-constexpr char kDifference = 's', kBits = 'd', kTied = 't', kWhole = 'w';
+constexpr char kDifference = 's', kBits = 'd', kForetold = 'p', kTied = 't', kWhole = 'w';
 
 std::string name_of(const Checkpoint& checkpoint, std::string_view role) {
   return checkpoint.path.empty() ? "the " + std::string(role) : core::quote(checkpoint.path.string());
@@ -109,6 +110,7 @@ class Differences {
  private:
   /// What became of memory that tensors share: its new bytes, none where it stays.
   struct Known {
+    char mark = kWhole;
     SourcePtr bytes;
     std::shared_ptr<const Storage> storage;
     std::map<detail::ViewKey, SourcePtr> windows;
@@ -123,18 +125,40 @@ class Differences {
     if (is_new) {
       auto other = base_.find(named.name);
       const bool can = other != base_.end() && covers_storage(*named.entry) && fits(*named.entry, *other->second);
-      if (!can || (wanted && *wanted != kDifference && *wanted != kBits)) return kWhole;
-      start(*named.entry, *other->second, wanted, known);
+      if (!can || (wanted && !compares(*named.entry, *wanted))) return kWhole;
+      known.mark = wanted ? *wanted : best_mark(*named.entry, *other->second);
+      start(*named.entry, *other->second, wanted.has_value(), known);
     }
     if (known.bytes == nullptr) return kWhole;
     replaced_.replace(named.entry, replacement(*named.entry, known));
-    return is_new ? wanted.value_or(kDifference) : kTied;
+    return is_new ? known.mark : kTied;
   }
 
-  void start(const Entry& entry, const Entry& other, std::optional<char> wanted, Known& known) const {
+  /// A tensor marked so is the difference to that of the base.
+  static bool compares(const Entry& entry, char mark) {
+    return mark == kDifference || mark == kBits || (mark == kForetold && parts_of(entry).bytes > 0);
+  }
+
+  static detail::ForetoldParts parts_of(const Entry& entry) {
+    return entry.dtype == core::DType::bf16 ? detail::foretold_parts(entry.shape) : detail::ForetoldParts{};
+  }
+
+  char best_mark(const Entry& entry, const Entry& other) const {
+    if (parts_of(entry).bytes == 0) return kDifference;
+    return detail::foretelling_pays(*other.bytes, *entry.bytes) ? kForetold : kDifference;
+  }
+
+  void start(const Entry& entry, const Entry& other, bool apply, Known& known) const {
     const std::uint32_t width = word_width(entry);
-    known.bytes = wanted ? detail::sum_source(other.bytes, entry.bytes, {width, *wanted == kBits}, base_file_)
-                         : detail::difference_source(other.bytes, entry.bytes, width, base_file_);
+    const detail::ForetoldParts parts = known.mark == kForetold ? parts_of(entry) : detail::ForetoldParts{};
+    if (apply) {
+      const detail::Adding how{width, known.mark == kBits, parts.bytes};
+      known.bytes = detail::sum_source(other.bytes, entry.bytes, how, base_file_);
+    } else if (parts.bytes > 0) {
+      known.bytes = detail::foretold_source(other.bytes, entry.bytes, parts, base_file_);
+    } else {
+      known.bytes = detail::difference_source(other.bytes, entry.bytes, width, base_file_);
+    }
     if (!entry.view) return;
     Storage storage = *entry.view->storage;
     storage.bytes = known.bytes;

@@ -1,9 +1,12 @@
 #include "libckpt/delta/difference_source.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "libckpt/delta/foretold_source.h"
 #include "libckpt/io/packed_differences.h"
+#include "libckpt/io/predicted_words.h"
 #include "libckpt/io/scratch.h"
 #include "libckpt/io/word_planes.h"
 #include "libcore/base/error.h"
@@ -124,30 +127,84 @@ class SumSource final : public WordSource<ByteSource> {
 
   void read_words(std::uint64_t offset, MutableBytes out) const override {
     while (!out.empty()) {
-      const MutableBytes piece = out.first(piece_at(offset, out.size()));
-      in_file(base_file_, [&] { base_->read(offset, piece); });
-      for (const Link& link : links_) {
-        in_file(link.file, [&] { add(link, offset, piece); });
+      const std::uint64_t size = piece_at(offset, out.size());
+      const MutableBytes piece = out.first(size);
+      const BlockRange whole = whole_blocks(part(), offset, size, base_->size());
+      if (whole.begin == offset && whole.end == offset + size) {
+        make_piece(offset, piece);
+      } else {
+        const Scratch blocks(whole.end - whole.begin);
+        make_piece(whole.begin, blocks.bytes());
+        std::ranges::copy(blocks.bytes().subspan(offset - whole.begin, size), piece.begin());
       }
-      out = out.subspan(piece.size());
-      offset += piece.size();
+      out = out.subspan(size);
+      offset += size;
     }
+  }
+
+  /// REQUIRES: within one part, and whole blocks of it.
+  void make_piece(std::uint64_t offset, MutableBytes piece) const {
+    const std::vector<PredictedWords> foretold = foretold_at(offset);
+    if (!foretold.empty()) return make_blocks(foretold, offset, piece);
+    in_file(base_file_, [&] { base_->read(offset, piece); });
+    for (const Link& link : links_) {
+      in_file(link.file, [&] { add(link, offset, piece); });
+    }
+  }
+
+  /// Of all differences that part in which byte `offset` is, where its words are foretold in all of them.
+  std::vector<PredictedWords> foretold_at(std::uint64_t offset) const {
+    std::vector<PredictedWords> all;
+    for (const Link& link : links_) {
+      if (link.how.part == 0) return {};
+      const std::size_t before = all.size();
+      in_file(link.file, [&] {
+        auto found = find_foretold(*link.difference, link.how.part, offset);
+        if (found) all.push_back(std::move(*found));
+      });
+      if (all.size() == before) return {};
+    }
+    return all;
+  }
+
+  /// Block after block, each of which takes all differences while it is near the processor.
+  void make_blocks(const std::vector<PredictedWords>& foretold, std::uint64_t offset, MutableBytes piece) const {
+    for (std::uint64_t within = offset % part(); !piece.empty();) {
+      const MutableBytes block = piece.first(std::min<std::uint64_t>(kPredictedBlock, piece.size()));
+      in_file(base_file_, [&] { base_->read(offset, block); });
+      for (std::size_t i = 0; i < links_.size(); ++i) {
+        in_file(links_[i].file, [&] { foretold[i].add(within, block); });
+      }
+      piece = piece.subspan(block.size());
+      offset += block.size();
+      within += block.size();
+    }
+  }
+
+  /// Of those whose words are foretold; all of one chain are cut alike, as their shape is the same.
+  std::uint64_t part() const {
+    const auto found = std::ranges::find_if(links_, [](const Link& link) { return link.how.part != 0; });
+    return found == links_.end() ? 0 : found->how.part;
   }
 
   /// As the newest difference is cut; the others are most often cut alike. Other codecs may cut within a word, where
   /// a file says so: whole words all the same.
   std::uint64_t piece_at(std::uint64_t offset, std::uint64_t most) const {
+    if (const std::uint64_t size = part()) return std::min({most, kPiece, size - offset % size});
     const PackedDifferences* packed = links_.back().packed;
     const std::uint64_t chunk = packed == nullptr ? kPiece : packed->chunk_end(offset) - offset;
     return std::min({most, kPiece, chunk % width() == 0 ? chunk : kPiece});
   }
 
   void add(const Link& link, std::uint64_t offset, MutableBytes to) const {
+    if (link.how.part != 0 && add_foretold(*link.difference, link.how.part, offset, to)) return;
     if (link.packed != nullptr && !link.how.bits && link.packed->add_to(offset, link.how.width, to)) return;
     for_pieces(*link.difference, offset, to, [&](MutableBytes piece, Bytes difference) {
       if (!link.how.bits) return add_words(difference, link.how.width, piece);
       for (std::size_t i = 0; i < piece.size(); ++i) piece[i] ^= difference[i];
     });
+    // Whether a part is none that is foretold, or a damaged one, the checksum of the whole says.
+    if (link.how.part != 0) link.difference->require_unchanged();
   }
 
   SourcePtr base_;

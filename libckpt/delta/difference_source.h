@@ -12,7 +12,8 @@ namespace ckpt::detail {
 /// How a difference is added. All bytes are words of one width (io/word_planes.h).
 struct Adding {
   std::uint32_t width = 1;
-  bool bits = false;  ///< the difference is the exclusive or, of any width
+  bool bits = false;       ///< the difference is the exclusive or, of any width
+  std::uint64_t part = 0;  ///< not 0: words are foretold (foretold_source.h), in parts of so many bytes
 };
 
 /// The differences of words of `width` that lead from `from` to `to`. `file`: where `from` lies, the context of errors

@@ -19,6 +19,8 @@ std::string_view codec_of(const Entry& entry) {
       return "fast";
     case detail::NativeCodec::delta:
       return "delta";
+    case detail::NativeCodec::trimmed:
+      return "trimmed";
   }
   return "none";
 }

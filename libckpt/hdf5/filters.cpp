@@ -22,7 +22,8 @@ enum FilterId : std::uint32_t {
   kLzf = 32000,
   kZstd = 32015,
   kFast = kFastFilter,
-  kDelta = kDeltaFilter
+  kDelta = kDeltaFilter,
+  kTrimmed = kTrimmedFilter
 };
 
 constexpr std::size_t kMaxFilters = 3;
@@ -33,15 +34,24 @@ struct FilterName {
   const char* name;
 };
 constexpr FilterName kNames[] = {
-    {4, "szip"},       {5, "nbit"},          {6, "scaleoffset"},
-    {307, "bzip2"},    {kFast, "ckpt fast"}, {kDelta, "ckpt delta"},
-    {32001, "blosc"},  {32004, "lz4"},       {32008, "bitshuffle"},
-    {32013, "zfp"},    {32017, "sz"},        {32024, "sz3"},
+    {4, "szip"},
+    {5, "nbit"},
+    {6, "scaleoffset"},
+    {307, "bzip2"},
+    {kFast, "ckpt fast"},
+    {kDelta, "ckpt delta"},
+    {kTrimmed, "ckpt trimmed"},
+    {32001, "blosc"},
+    {32004, "lz4"},
+    {32008, "bitshuffle"},
+    {32013, "zfp"},
+    {32017, "sz"},
+    {32024, "sz3"},
     {32026, "blosc2"},
 };
 
 bool is_compressor(std::uint32_t id) {
-  return id == kDeflate || id == kLzf || id == kZstd || id == kFast || id == kDelta;
+  return id == kDeflate || id == kLzf || id == kZstd || id == kFast || id == kDelta || id == kTrimmed;
 }
 bool is_known(std::uint32_t id) {
   return is_compressor(id) || id == kShuffle || id == kFletcher;
@@ -74,6 +84,8 @@ core::ByteVector decompressed(const Hdf5Filter& filter, core::Bytes packed, std:
   if (id == kFast) unpack_floats(packed, float_kind(filter), out);
   if (id == kDelta && size % word_width(filter) != 0) throw Error(ErrorCode::corrupt, "a chunk holds no whole words");
   if (id == kDelta) unpack_words(packed, word_width(filter), out);
+  if (id == kTrimmed && packed.size() > size) throw Error(ErrorCode::corrupt, "a chunk is longer than it says");
+  if (id == kTrimmed) std::ranges::copy(packed, out.begin());
   if (id == kDeflate) inflate_zlib(packed, out);
   if (id == kZstd) zstd_decompress_frames(packed, out);
   if (id == kLzf) lzf_decompress(packed, out);

@@ -119,13 +119,16 @@ enum DescribedKind : std::uint8_t {
 inline constexpr std::uint32_t kFastFilter = 444;
 /// And the codec delta (libckpt/io/word_planes.h).
 inline constexpr std::uint32_t kDeltaFilter = 445;
+/// And chunks without the zeros at their end.
+inline constexpr std::uint32_t kTrimmedFilter = 446;
 
 /// What packed the chunks.
 enum DescribedFilter : std::uint8_t {
   kDescribedZstd = 0,
-  kDescribedGzip = 1,   ///< HDF5's own deflate filter
-  kDescribedFast = 2,   ///< kFastFilter; its "level" is the FloatKind
-  kDescribedDelta = 3,  ///< kDeltaFilter; its "level" is the width of a word
+  kDescribedGzip = 1,     ///< HDF5's own deflate filter
+  kDescribedFast = 2,     ///< kFastFilter; its "level" is the FloatKind
+  kDescribedDelta = 3,    ///< kDeltaFilter; its "level" is the width of a word
+  kDescribedTrimmed = 4,  ///< kTrimmedFilter; its "level" is 0
 };
 
 // The job "relink". The library sends the length of what follows (8 bytes), then: size of the user block; where the

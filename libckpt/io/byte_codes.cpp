@@ -20,10 +20,6 @@ constexpr unsigned kCountAt = 8;
 constexpr unsigned kBytesAt = 16;
 constexpr std::size_t kStreamHead = 2;
 
-[[noreturn]] void damaged_codes(const std::string& what) {
-  throw core::Error(core::ErrorCode::corrupt, "packed words are damaged: " + what);
-}
-
 /// Depths of the leaves of Huffman's tree, of leaves in ascending order.
 std::vector<unsigned> depths(const std::vector<std::uint64_t>& leaves) {
   const std::size_t n = leaves.size();
@@ -63,18 +59,6 @@ std::vector<std::size_t> in_order_of_codes(const CodeLengths& lengths) {
     if (lengths[i] > 0) bytes[next[lengths[i]]++] = i;
   }
   return bytes;
-}
-
-/// Each byte's code follows on the one before.
-std::array<std::uint16_t, 256> codes_of(const CodeLengths& lengths) {
-  std::array<std::uint16_t, 256> codes = {};
-  std::uint32_t filled = 0;
-  for (std::size_t byte : in_order_of_codes(lengths)) {
-    const std::uint32_t part = kTableSize >> lengths[byte];
-    codes[byte] = static_cast<std::uint16_t>(filled / part);
-    filled += part;
-  }
-  return codes;
 }
 
 std::uint64_t load_be(const std::byte* from) {
@@ -181,6 +165,28 @@ std::size_t stream_share(std::size_t i, std::size_t size) {
 
 }  // namespace
 
+void damaged_words(const std::string& what) {
+  throw core::Error(core::ErrorCode::corrupt, "packed words are damaged: " + what);
+}
+
+std::array<std::uint16_t, 256> codes_of(const CodeLengths& lengths) {
+  std::array<std::uint16_t, 256> codes = {};
+  std::uint32_t filled = 0;
+  for (std::size_t byte : in_order_of_codes(lengths)) {
+    const std::uint32_t part = kTableSize >> lengths[byte];
+    codes[byte] = static_cast<std::uint16_t>(filled / part);
+    filled += part;
+  }
+  return codes;
+}
+
+void check_lengths(const CodeLengths& lengths) {
+  for (std::uint8_t length : lengths) {
+    if (length > kLongestCode) damaged_words("a code has " + std::to_string(length) + " bits");
+  }
+  if (filled(lengths) > kTableSize) damaged_words("their codes contradict each other");
+}
+
 CodeLengths code_lengths(const ByteCounts& counts) {
   std::vector<std::size_t> bytes;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -225,10 +231,10 @@ void append_lengths(ByteVector& out, const CodeLengths& lengths) {
 }
 
 CodeLengths take_lengths(Bytes& in) {
-  if (in.empty()) damaged_codes("they end within their codes");
+  if (in.empty()) damaged_words("they end within their codes");
   const auto last = static_cast<std::size_t>(in[0]);
   const std::size_t size = 1 + (last + 2) / 2;
-  if (in.size() < size) damaged_codes("they end within their codes");
+  if (in.size() < size) damaged_words("they end within their codes");
   CodeLengths lengths = {};
   for (std::size_t i = 0; i <= last; ++i) {
     lengths[i] = static_cast<std::uint8_t>(static_cast<unsigned>(in[1 + i / 2]) >> i % 2 * 4 & 15);
@@ -273,10 +279,7 @@ void ByteEncoder::append(ByteVector& out, Bytes bytes) const {
 }
 
 ByteDecoder::ByteDecoder(const CodeLengths& lengths) {
-  for (std::uint8_t length : lengths) {
-    if (length > kLongestCode) damaged_codes("a code has " + std::to_string(length) + " bits");
-  }
-  if (filled(lengths) > kTableSize) damaged_codes("their codes contradict each other");
+  check_lengths(lengths);
   // What k bits say is their first code, and then what the bits behind it say: tables of 1, 2, 4, ... entries, of which
   // that of k bits begins at 2^k. Codes with the same first bits lie side by side.
   std::array<std::uint64_t, 2 * kTableSize> tables;
@@ -304,7 +307,7 @@ ByteDecoder::ByteDecoder(const CodeLengths& lengths) {
 
 void ByteDecoder::take(Bytes& in, MutableBytes out) const {
   constexpr std::size_t kHead = kCodeStreams * kStreamHead;
-  if (in.size() < kHead) damaged_codes("they end within the sizes of their streams");
+  if (in.size() < kHead) damaged_words("they end within the sizes of their streams");
   Stream streams[kCodeStreams];
   std::size_t at = kHead;
   std::byte* to = out.data();
@@ -315,7 +318,7 @@ void ByteDecoder::take(Bytes& in, MutableBytes out) const {
     to = end;
     at += core::load_le<std::uint16_t>(in.data() + i * kStreamHead);
   }
-  if (at > in.size()) damaged_codes("they end within a stream of codes");
+  if (at > in.size()) damaged_words("they end within a stream of codes");
   const std::byte* end = in.data() + in.size();
   unpack_beside(table_.data(), streams, end);
   for (Stream& stream : streams) unpack_rest(table_.data(), stream, end);

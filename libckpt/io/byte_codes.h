@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "libcore/base/bytes.h"
 
@@ -22,10 +23,18 @@ inline constexpr std::size_t kMostCoded = 1 << 15;  ///< bytes at once, so that 
 using ByteCounts = std::array<std::uint32_t, 256>;
 using CodeLengths = std::array<std::uint8_t, 256>;  ///< bits of each byte's code, 0 for bytes that do not occur
 
+/// Error(corrupt), also of whoever keeps codes among other things.
+[[noreturn]] void damaged_words(const std::string& what);
+
 /// The best codes of at most kLongestCode bits, or nearly so. REQUIRES: something is counted.
 CodeLengths code_lengths(const ByteCounts& counts);
 /// Bits that bytes so often would take.
 std::uint64_t coded_bits(const ByteCounts& counts, const CodeLengths& lengths);
+
+/// Each byte's code follows on the one before, in the order of their lengths, then of the bytes.
+std::array<std::uint16_t, 256> codes_of(const CodeLengths& lengths);
+/// Error(corrupt) when a code is too long, or there are more than that many bits can tell apart.
+void check_lengths(const CodeLengths& lengths);
 
 /// The last byte that has a code, then four bits for every byte up to it, the lower half first.
 void append_lengths(ByteVector& out, const CodeLengths& lengths);

@@ -13,6 +13,15 @@ namespace ckpt::detail {
 /// Bytes that are differences of words (io/word_planes.h), to be saved.
 class DifferenceBytes : public ByteSource {};
 
+/// Bytes most parts of which end in many zeros, to be saved without them: part after part of `part` bytes, the last one
+/// of what is left, each made for itself.
+class TrimmedBytes : public ByteSource {
+ public:
+  virtual std::uint64_t part() const = 0;
+  /// The bytes of the part that begins there, without zeros behind them.
+  virtual core::ByteVector trimmed_part(std::uint64_t begin) const = 0;
+};
+
 /// A source that lies in a file in chunks.
 class PackedDifferences {
  public:

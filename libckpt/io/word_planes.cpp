@@ -20,6 +20,7 @@ using detail::ByteCounts;
 using detail::ByteDecoder;
 using detail::ByteEncoder;
 using detail::CodeLengths;
+using detail::damaged_words;
 using detail::kPastBytes;
 using detail::kSpread;
 using detail::number_of;
@@ -35,10 +36,6 @@ constexpr std::size_t kWordBlock = 16384;         ///< words; their planes stay 
 constexpr std::size_t kWordBlockHead = 4;         ///< bytes that state the size of one
 constexpr std::size_t kMask = detail::kBytesOfMask;
 static_assert(kWordBlock <= detail::kMostCoded);
-
-[[noreturn]] void damaged_words(const std::string& what) {
-  throw core::Error(core::ErrorCode::corrupt, "packed words are damaged: " + what);
-}
 
 std::uint64_t checksum(Bytes bytes) {
   return hash128(bytes).low;

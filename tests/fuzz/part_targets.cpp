@@ -5,9 +5,11 @@
 
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/analyze/key_list.h"
+#include "libckpt/io/checksum.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/float_planes.h"
 #include "libckpt/io/json.h"
+#include "libckpt/io/predicted_words.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/keras/keras_rules.h"
 #include "libckpt/transform/glob.h"
@@ -186,6 +188,35 @@ void run_floats(core::Bytes bytes) {
     answer([&] { ckpt::unpack_floats(packed, kind, out); });
     if (size > 64) size += packed.size() / 16;
   }
+}
+
+void run_predicted(core::Bytes bytes) {
+  constexpr std::size_t kWords = 600;
+  if (bytes.size() < 8) return;
+  const std::uint64_t columns = 1 + static_cast<std::uint64_t>(bytes[0]);
+  core::ByteVector before(2 * kWords), after(2 * kWords);
+  for (std::size_t i = 0; i < before.size(); ++i) before[i] = bytes[i % (bytes.size() / 2)];
+  for (std::size_t i = 0; i < after.size(); ++i) after[i] = before[i] ^ (bytes[i % bytes.size()] & std::byte{3});
+  core::ByteVector packed = ckpt::pack_predicted(before, after, columns, nullptr);
+  packed.resize(std::max(packed.size(), after.size()));
+  // As a packed part, whose checksums are right: the head with other bytes in it.
+  const ckpt::SourcePtr source = source_of(packed);
+  core::ByteVector words = before;
+  if (packed.size() == after.size()) {
+    if (const auto found = ckpt::PredictedWords::find(*source, 0, after.size())) {
+      found->add(0, words);
+      require_same(words, after);
+    }
+  }
+  core::ByteVector changed(bytes.begin(), bytes.end());
+  core::store_le(changed.data(), ckpt::hash128(core::Bytes(changed).subspan(8)).low);
+  changed.resize(std::max<std::size_t>(changed.size(), 2 * kWords));
+  answer([&] {
+    const ckpt::SourcePtr parts = source_of(changed);
+    const auto found = ckpt::PredictedWords::find(*parts, 0, changed.size() / 2 * 2);
+    core::ByteVector room(changed.size() / 2 * 2);
+    if (found) found->add(0, room);
+  });
 }
 
 void run_planes(core::Bytes bytes) {

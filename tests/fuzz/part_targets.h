@@ -22,5 +22,7 @@ void run_tokenizer(core::Bytes bytes);
 /// The width of an element, then the bytes of a chunk; and those bytes as if they were a packed one.
 void run_planes(core::Bytes bytes);
 void run_floats(core::Bytes bytes);
+/// Words foretold, from words that are the bytes; and those bytes as if they were packed so.
+void run_predicted(core::Bytes bytes);
 
 }  // namespace fuzz

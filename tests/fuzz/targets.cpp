@@ -155,6 +155,7 @@ std::vector<Row> rows() {
       {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
       {{"ppm", run_ppm, {}, nullptr, ppm_texts()}, ""},
       {{"planes", run_planes, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
+      {{"predicted", run_predicted, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
       {{"floats", run_floats, {{"safetensors", ".safetensors"}}, nullptr, float_texts()}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"tokenizer", run_tokenizer, {}, nullptr, tokenizer_texts()}, ""},

@@ -156,6 +156,7 @@ class DescriptionWriter {
   static std::pair<DescribedFilter, unsigned> filter_of(const Payload& payload) {
     if (payload.codec == NativeCodec::fast) return {kDescribedFast, static_cast<unsigned>(payload.floats)};
     if (payload.codec == NativeCodec::delta) return {kDescribedDelta, payload.shuffle};
+    if (payload.codec == NativeCodec::trimmed) return {kDescribedTrimmed, 0};
     if (payload.codec == NativeCodec::gzip) return {kDescribedGzip, kGzipLevel};
     return {kDescribedZstd, kZstdLevel};
   }

@@ -19,7 +19,7 @@ inline constexpr std::string_view kHdf5Signature{"\x89HDF\r\n\x1a\n", 8};
 inline constexpr std::uint64_t kFirstPayload = 4096;
 inline constexpr std::uint64_t kMaxChunkBytes = 64ULL << 20;
 
-enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3, elsewhere = 4, delta = 5 };
+enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3, elsewhere = 4, delta = 5, trimmed = 6 };
 
 /// How a compressed payload is cut. The logical bytes are runs of equal length; each run is cut into chunks, and the
 /// last chunk of a run is filled up with zeros to full size before it is packed.

@@ -117,6 +117,12 @@ Payload delta_packing(const Hdf5Form& form, Payload raw) {
   return raw;
 }
 
+Payload trimmed_packing(const Hdf5Form& form, Payload raw, std::uint64_t part) {
+  raw.codec = NativeCodec::trimmed;
+  raw.chunks = chunk_table(form, raw.size, part);
+  return raw;
+}
+
 }  // namespace
 
 Payload choose_packing(const PlannedPayload& planned, Codec codec) {
@@ -131,6 +137,8 @@ Payload choose_packing(const PlannedPayload& planned, Codec codec) {
   if (raw.size < (automatic ? kMinProbed : kMinPacked)) return raw;
   const bool differences = dynamic_cast<const DifferenceBytes*>(planned.source.get()) != nullptr;
   if (differences && codec != Codec::gzip) return delta_packing(form, raw);
+  const auto* trimmed = dynamic_cast<const TrimmedBytes*>(planned.source.get());
+  if (trimmed != nullptr && codec != Codec::gzip) return trimmed_packing(form, raw, trimmed->part());
   if (codec == Codec::fast) return fast_packing(planned, form, raw);
   core::ByteVector sample = sample_of(*planned.source);
   if (automatic && !is_worthwhile(sample, form.width)) return raw;

@@ -126,7 +126,9 @@ class PackedPayload final : public StoredPayload, public PackedDifferences {
       auto [begin, length] = table.span_of(index);
       std::uint64_t skip = offset - begin;
       std::uint64_t part = std::min<std::uint64_t>(length - skip, out.size());
-      if (part == table.chunk) {
+      if (payload().codec == NativeCodec::trimmed) {
+        read_trimmed(index, skip, out.first(part));
+      } else if (part == table.chunk) {
         unpack(index, out.first(part));  // whole chunks go straight to the reader
       } else {
         Chunk chunk = cached(index);
@@ -163,6 +165,14 @@ class PackedPayload final : public StoredPayload, public PackedDifferences {
     auto chunk = std::make_shared<const core::ByteVector>(std::move(bytes));
     cache_->keep(&payload(), index, chunk);
     return chunk;
+  }
+
+  /// From byte `skip` of a chunk on: what was left out is zeros.
+  void read_trimmed(std::uint64_t index, std::uint64_t skip, MutableBytes out) const {
+    const std::uint64_t there = payload().chunks.stored[index];
+    const MutableBytes front = out.first(there <= skip ? 0 : std::min<std::uint64_t>(there - skip, out.size()));
+    if (!front.empty()) body().read(starts_[index] + skip, front);
+    std::ranges::fill(out.subspan(front.size()), std::byte{0});
   }
 
   /// REQUIRES: `out` has the size of a chunk.

@@ -8,6 +8,7 @@
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/packed_differences.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
 
@@ -20,6 +21,13 @@ constexpr std::uint64_t kBuffer = 1ULL << 20;
 constexpr std::uint64_t kAlone = 1ULL << 20;        ///< bytes that are not worth a second thread
 constexpr std::uint64_t kMaxBuffers = 64ULL << 20;  ///< more buffers than this make nothing faster
 constexpr std::uint64_t kWindow = 8;                ///< part of the memory; what is read for it takes the rest
+
+void update_with_zeros(Hasher128& hasher, std::uint64_t count) {
+  static const core::ByteVector zeros(16 << 10);
+  for (; count > 0; count -= std::min<std::uint64_t>(count, zeros.size())) {
+    hasher.update(Bytes(zeros).first(std::min<std::uint64_t>(count, zeros.size())));
+  }
+}
 
 std::uint64_t alignment_of(std::uint64_t size) {
   return size >= kAlignedFrom ? kPageAlignment : kSmallAlignment;
@@ -47,7 +55,8 @@ struct PayloadWriter::Part {
 
   std::uint64_t weight() const {
     if (kind == Kind::whole) return 0;
-    return kind == Kind::run ? length : 4 * std::uint64_t{payload->chunks.chunk};
+    const std::uint64_t times = payload->codec == NativeCodec::trimmed ? 1 : 4;  // its chunks are large
+    return kind == Kind::run ? length : times * std::uint64_t{payload->chunks.chunk};
   }
 };
 
@@ -55,6 +64,7 @@ struct PayloadWriter::Piece {
   Bytes logical;
   core::ByteVector read;  ///< the bytes of `logical` where they are not in memory; of a short chunk, filled up
   core::ByteVector packed;
+  std::uint64_t zeros = 0;  ///< behind the bytes of `logical`
 };
 
 std::vector<PayloadWriter::Part> PayloadWriter::parts_of(std::span<const PlannedPayload> planned,
@@ -81,9 +91,22 @@ std::vector<PayloadWriter::Part> PayloadWriter::parts_of(std::span<const Planned
   return parts;
 }
 
+/// The source, where it makes the chunk as it is stored.
+const TrimmedBytes* PayloadWriter::trimmed_source(const Part& part) {
+  if (part.kind != Part::Kind::chunk || part.payload->codec != NativeCodec::trimmed) return nullptr;
+  const auto* trimmed = dynamic_cast<const TrimmedBytes*>(part.source);
+  return trimmed != nullptr && trimmed->part() == part.payload->chunks.chunk ? trimmed : nullptr;
+}
+
 PayloadWriter::Piece PayloadWriter::make(const Part& part) {
   Piece piece;
   if (part.kind == Part::Kind::whole) return piece;
+  if (const TrimmedBytes* trimmed = trimmed_source(part)) {
+    piece.packed = trimmed->trimmed_part(part.begin);
+    piece.logical = piece.packed;
+    piece.zeros = part.length - piece.packed.size();
+    return piece;
+  }
   const Bytes memory = part.source->memory();
   const bool is_chunk = part.kind == Part::Kind::chunk;
   const std::uint64_t full = is_chunk ? part.payload->chunks.chunk : part.length;
@@ -123,11 +146,12 @@ void PayloadWriter::use(const Part& part, const Piece& piece) {
     hasher_ = std::make_unique<Hasher128>();
   }
   hasher_->update(piece.logical);
+  update_with_zeros(*hasher_, piece.zeros);
   const Bytes stored = part.kind == Part::Kind::chunk ? Bytes(piece.packed) : piece.logical;
   append(stored);
   payload.stored += stored.size();
   if (part.kind == Part::Kind::chunk) payload.chunks.stored[part.number] = static_cast<std::uint32_t>(stored.size());
-  report(piece.logical.size());
+  report(piece.logical.size() + piece.zeros);
   if (!part.is_last) return;
   payload.hash = hasher_->finish();
   end(*part.source, payload);

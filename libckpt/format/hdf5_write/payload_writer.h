@@ -15,6 +15,7 @@
 namespace ckpt::detail {
 
 class StoredPayload;
+class TrimmedBytes;
 
 /// Largest number of bytes that the payloads can take in the file, from the end of the user block.
 std::uint64_t bound_of_payloads(std::span<const Payload> payloads);
@@ -32,6 +33,7 @@ class PayloadWriter {
   struct Part;
   struct Piece;
   static std::vector<Part> parts_of(std::span<const PlannedPayload> planned, std::span<Payload> payloads);
+  static const TrimmedBytes* trimmed_source(const Part& part);
   static Piece make(const Part& part);
   void use(const Part& part, const Piece& piece);
   void use_whole(const ByteSource& source, Payload& payload);

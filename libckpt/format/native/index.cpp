@@ -245,7 +245,7 @@ Payload take_payload(ByteCursor& in) {
   auto codec = in.take<std::uint8_t>();
   payload.shuffle = in.take<std::uint8_t>();
   in.skip(6);
-  if (codec > static_cast<std::uint8_t>(NativeCodec::delta)) {
+  if (codec > static_cast<std::uint8_t>(NativeCodec::trimmed)) {
     throw Error(ErrorCode::unsupported,
                 "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
   }

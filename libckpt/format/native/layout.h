@@ -24,7 +24,8 @@ namespace ckpt::detail {
 inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a", 8};
 inline constexpr std::uint16_t kNativeMajor = 1;
 inline constexpr std::uint16_t kNativeMinor = 5;
-inline constexpr std::uint16_t kMinorOfDelta = 6;  ///< of files with payloads of the codec delta
+inline constexpr std::uint16_t kMinorOfDelta = 6;    ///< of files with payloads of the codec delta
+inline constexpr std::uint16_t kMinorOfTrimmed = 7;  ///< and of the codec trimmed
 inline constexpr std::uint64_t kHeaderBytes = 128;
 /// Bytes before the content of a section of the index: its number, whether it is needed, its size.
 inline constexpr std::size_t kSectionHead = 16;

@@ -36,10 +36,11 @@ std::string type_difference(const Entry& entry, const Hdf5Dataset& dataset) {
 std::string filters_difference(const Payload& payload, const Hdf5Dataset& dataset) {
   std::vector<std::uint32_t> expected;
   if (is_shuffled(payload)) expected.push_back(kShuffle);
-  expected.push_back(payload.codec == NativeCodec::gzip    ? kDeflate
-                     : payload.codec == NativeCodec::fast  ? kFastFilter
-                     : payload.codec == NativeCodec::delta ? kDeltaFilter
-                                                           : kZstd);
+  expected.push_back(payload.codec == NativeCodec::gzip      ? kDeflate
+                     : payload.codec == NativeCodec::fast    ? kFastFilter
+                     : payload.codec == NativeCodec::delta   ? kDeltaFilter
+                     : payload.codec == NativeCodec::trimmed ? kTrimmedFilter
+                                                             : kZstd);
   std::vector<std::uint32_t> found;
   for (const Hdf5Filter& filter : dataset.filters) found.push_back(filter.id);
   return found == expected ? "" : "HDF5 shows other filters";

@@ -71,10 +71,17 @@ ParityLayout place_parity(const Hdf5Place& place, const Hdf5Image& image, double
   return plan_parity(place.user_block + place.metadata_begin + image.metadata.size(), share);
 }
 
+/// The version that all there is in the file came with.
+std::uint16_t minor_of(const NativeIndex& index) {
+  auto has = [&](NativeCodec codec) {
+    return std::ranges::find(index.payloads, codec, &Payload::codec) != index.payloads.end();
+  };
+  return has(NativeCodec::trimmed) ? kMinorOfTrimmed : has(NativeCodec::delta) ? kMinorOfDelta : kNativeMinor;
+}
+
 void write_user_block(AtomicFile& file, NativeHeader& header, const NativeIndex& index) {
   core::ByteVector packed = encode_index(index, header.user_block);
-  const bool delta = std::ranges::find(index.payloads, NativeCodec::delta, &Payload::codec) != index.payloads.end();
-  header.minor = delta ? kMinorOfDelta : kNativeMinor;
+  header.minor = minor_of(index);
   header.index_size = packed.size();
   header.index_hash = hash128(packed);
   header.body_size = (index.parity ? index.parity->end() : file.position()) - header.user_block;

@@ -66,6 +66,7 @@ Handle chunked_list(const DescribedDataset& wanted) {
   H5Z_filter_t filter = kZstdFilter;
   if (wanted.filter == kDescribedFast) filter = static_cast<H5Z_filter_t>(kFastFilter);
   if (wanted.filter == kDescribedDelta) filter = static_cast<H5Z_filter_t>(kDeltaFilter);
+  if (wanted.filter == kDescribedTrimmed) filter = static_cast<H5Z_filter_t>(kTrimmedFilter);
   require_hdf5(H5Pset_filter(list.get(), filter, H5Z_FLAG_OPTIONAL, 1, &wanted.level), kDataset);
   return list;
 }

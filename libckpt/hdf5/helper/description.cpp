@@ -107,7 +107,7 @@ void Description::take_packed() {
   dataset_.chunk = take_sizes(in_, dataset_.dims.size());
   dataset_.shuffled = in_.take<std::uint8_t>() != 0;
   auto filter = in_.take<std::uint8_t>();
-  if (filter > kDescribedDelta) throw_nonsense("an unknown filter");
+  if (filter > kDescribedTrimmed) throw_nonsense("an unknown filter");
   dataset_.filter = static_cast<DescribedFilter>(filter);
   dataset_.level = static_cast<unsigned>(take_count(in_));
   std::uint64_t count = take_length(in_);

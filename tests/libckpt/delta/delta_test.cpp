@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <fstream>
 #include <random>
 
 #include "libckpt/analyze/digest.h"
 #include "libckpt/delta/difference_source.h"
+#include "libckpt/delta/foretold_source.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/tensor_codec.h"
 #include "libckpt/io/packed_differences.h"
@@ -198,6 +200,125 @@ TEST(Delta, EveryKindOfNumberComesBackThroughAChain) {
       named.entry->bytes->read(at, part);
       ASSERT_TRUE(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(at))) << named.name;
     }
+  }
+}
+
+/// Weights of a run of which every step moves every one a little, two tensors of several parts and of one, one of a
+/// single dimension, and one that stays.
+Checkpoint weights_at(unsigned steps) {
+  const auto of = [&](core::Shape shape, std::uint64_t seed, float by) {
+    const auto count = static_cast<std::size_t>(shape.numel());
+    const auto columns = static_cast<std::size_t>(shape[shape.size() - 1]);
+    std::uint64_t state = seed;
+    const auto next = [&] {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      return static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31F;
+    };
+    std::vector<float> values(count);
+    for (float& value : values) value = 0.03F * next();
+    for (unsigned step = 0; step < steps; ++step) {
+      for (std::size_t i = 0; i < count; ++i) {
+        values[i] += by * (next() + static_cast<float>(i / columns % 7) * static_cast<float>(i % columns % 5) / 8);
+      }
+    }
+    core::ByteVector bytes;
+    for (float value : values) {
+      core::append_le(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+    }
+    return tensor_of(core::DType::bf16, std::move(shape), std::move(bytes));
+  };
+  return checkpoint(dict({{"large", of({3001, 1500}, 1, 1e-3F)},
+                          {"cube", of({130, 9, 131}, 2, 1e-3F)},
+                          {"row", of({70'001}, 3, 1e-3F)},
+                          {"still", of({500, 500}, 4, 0)},
+                          {"small", of({10, 10}, 5, 1e-3F)}}));
+}
+
+TEST(Delta, WordsThatAreForetoldComeBackThroughAChain) {
+  TempDir dir;
+  std::vector<Checkpoint> deltas;
+  for (unsigned step = 1; step <= 3; ++step) {
+    const Checkpoint delta = ckpt::make_delta(weights_at(step - 1), weights_at(step));
+    EXPECT_EQ(ckpt::delta_facts(delta).marks, "pppss");
+    deltas.push_back(saved(dir, delta, std::to_string(step) + ".ckpt"));
+    EXPECT_TRUE(ckpt::verify(dir.path() / (std::to_string(step) + ".ckpt")).damage.empty());
+  }
+  EXPECT_EQ(ckpt::codec_of(*ckpt::list_entries(deltas[0].root)[0].entry), "trimmed");
+  const Checkpoint back = ckpt::apply_deltas(weights_at(0), deltas);
+  EXPECT_EQ(digest_of(back), digest_of(weights_at(3)));
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(back.root)) {
+    const core::ByteVector all = ckpt::read_all(*named.entry->bytes);
+    for (std::uint64_t at = 0; at < all.size(); at += 333'333) {
+      core::ByteVector part(std::min<std::uint64_t>(1'111'111, all.size() - at));
+      named.entry->bytes->read(at, part);
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(at))) << named.name;
+    }
+  }
+}
+
+/// However the bytes of such a delta are kept, and in a chain with differences of other kinds.
+TEST(Delta, WordsThatAreForetoldInAnyCodecAndBetweenOtherDifferences) {
+  TempDir dir;
+  const Checkpoint made = ckpt::make_delta(weights_at(0), weights_at(1));
+  for (ckpt::Codec codec : {ckpt::Codec::gzip, ckpt::Codec::none, ckpt::Codec::automatic}) {
+    ckpt::save(made, dir.path() / "d.ckpt", {.durable = false, .codec = codec});
+    const Checkpoint delta = ckpt::open_delta(dir.path() / "d.ckpt");
+    EXPECT_EQ(digest_of(ckpt::apply_delta(weights_at(0), delta)), digest_of(weights_at(1)));
+    ckpt::save(delta, dir.path() / "again.ckpt", {.durable = false, .codec = ckpt::Codec::zstd});
+    const Checkpoint again = ckpt::open_delta(dir.path() / "again.ckpt");
+    EXPECT_EQ(digest_of(ckpt::apply_delta(weights_at(0), again)), digest_of(weights_at(1)));
+  }
+  // Nothing moves from 1 to 1, so that the second one has plain differences.
+  const std::vector<Checkpoint> deltas = {saved(dir, made, "1.ckpt"),
+                                          saved(dir, ckpt::make_delta(weights_at(1), weights_at(1)), "2.ckpt"),
+                                          saved(dir, ckpt::make_delta(weights_at(1), weights_at(2)), "3.ckpt")};
+  EXPECT_EQ(ckpt::delta_facts(deltas[1]).marks, "sssss");
+  EXPECT_EQ(ckpt::delta_facts(deltas[2]).marks, "pppss");
+  EXPECT_EQ(digest_of(ckpt::apply_deltas(weights_at(0), deltas)), digest_of(weights_at(2)));
+}
+
+/// A part that would not become smaller holds differences of words.
+TEST(Delta, PartsThatCannotBeForetoldArePlain) {
+  std::mt19937 random(1);
+  const ckpt::Value weights = weights_at(0).root;
+  const core::ByteVector before = ckpt::read_all(*ckpt::list_entries(weights)[1].entry->bytes);
+  core::ByteVector after = before;
+  constexpr std::uint64_t kPart = 100'000;
+  for (std::size_t i = kPart; i < 2 * kPart; ++i) after[i] = static_cast<std::byte>(random());
+  const ckpt::SourcePtr from = ckpt::memory_source(before);
+  const ckpt::SourcePtr change = ckpt::detail::foretold_source(from, ckpt::memory_source(after), {kPart, 500}, "");
+  const core::ByteVector bytes = ckpt::read_all(*change);
+  EXPECT_EQ(bytes[kPart - 1], std::byte{0});
+  EXPECT_EQ(bytes[3 * kPart - 1], std::byte{0});
+  core::ByteVector differences(after.begin() + kPart, after.begin() + 2 * kPart);
+  ckpt::subtract_words(core::Bytes(before).subspan(kPart, kPart), 2, differences);
+  EXPECT_TRUE(std::ranges::equal(differences, core::Bytes(bytes).subspan(kPart, kPart)));
+  core::ByteVector piece(70'000);
+  change->read(kPart / 2, piece);
+  EXPECT_TRUE(std::ranges::equal(piece, core::Bytes(bytes).subspan(kPart / 2, piece.size())));
+  const ckpt::SourcePtr sum = ckpt::detail::sum_source(from, ckpt::memory_source(bytes), {2, false, kPart}, "");
+  EXPECT_EQ(ckpt::read_all(*sum), after);
+}
+
+TEST(Delta, EveryFlippedBitOfWhatIsForetoldIsFound) {
+  TempDir dir;
+  const auto at = [&](unsigned step) {
+    return checkpoint(dict({{"w", ckpt::value_at(weights_at(step).root, "row")}}));
+  };
+  const Checkpoint before = at(0);
+  const std::filesystem::path file = dir.path() / "d.ckpt";
+  const ckpt::EntryPtr entry = ckpt::list_entries(saved(dir, ckpt::make_delta(before, at(1)), "d.ckpt").root)[0].entry;
+  ASSERT_EQ(ckpt::codec_of(*entry), "trimmed");
+  const ckpt::FileRange range = *ckpt::detail::stored_payload(*entry->bytes)->stored()->file_range();
+  const std::string whole = read_file(file);
+  for (std::uint64_t bit = 0; bit < range.length * 8; bit += bit < 800 ? 7 : 4999) {
+    std::string changed = whole;
+    changed[range.offset + bit / 8] = static_cast<char>(changed[range.offset + bit / 8] ^ (1 << bit % 8));
+    write_file(file, changed);
+    const Checkpoint back = ckpt::apply_delta(before, ckpt::open_delta(file));
+    const core::Error error = error_of([&] { ckpt::read_all(*ckpt::list_entries(back.root)[0].entry->bytes); });
+    ASSERT_EQ(error.code(), ErrorCode::corrupt) << bit;
+    ASSERT_EQ(ckpt::verify(file).damage.size(), 1U) << bit;
   }
 }
 
