@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "libckpt/bridge/detail/frozen_memory.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
@@ -98,6 +99,8 @@ bool is_opaque(const core::Backend& backend) {
 }
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+/// So much is copied sooner than the tables of a large process's pages.
+constexpr std::size_t kFewBytes = std::size_t{8} << 20;
 
 struct Mapped {
   void* data;
@@ -110,7 +113,7 @@ struct Mapped {
 
 /// Memory from the system itself, which gets it back at once, from the begin of a huge page on. It is asked for no huge
 /// pages: a guest may have given the free ones back to its host, and then they take several times as long as small
-/// ones.
+/// ones. Children do without it: else filling it copied each page once more while there is one.
 core::Storage mapped_block(std::size_t bytes) {
   const std::size_t mapped = bytes + kHugePage;
   void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -118,6 +121,7 @@ core::Storage mapped_block(std::size_t bytes) {
     throw core::Error(core::ErrorCode::device, "cpu: out of memory: tried to allocate " + core::format_size(bytes) +
                                                    " for the copy of what is saved in the background");
   }
+  ::madvise(data, mapped, MADV_DONTFORK);  // a wish
   const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(data) % kHugePage) % kHugePage;
   return core::Storage::borrow(static_cast<std::byte*>(data) + before, bytes, core::Device(), Mapped::release,
                                new Mapped{data, mapped});
@@ -206,6 +210,10 @@ void SnapshotMemory::join_pages(const std::atomic<bool>& hurry) {
   }
 }
 
+Snapshot::Snapshot(SnapshotPlace place, std::shared_ptr<SnapshotMemory> memory)
+    : place_(place), memory_(std::move(memory)) {}
+Snapshot::~Snapshot() = default;
+
 SourcePtr Snapshot::of(const core::Storage& storage) {
   SourcePtr& source = sources_[storage.id()];
   if (!source) {
@@ -249,7 +257,7 @@ SourcePtr Snapshot::on_host(const core::Storage& storage, std::shared_ptr<const 
 
 /// All at once, in pieces of which each thread takes the next: one that is held up holds up none of the others. Of new
 /// memory the pages of a piece are asked for before it, and lie in the caches then, which no copy past them uses.
-void Snapshot::copy_on_host(const std::vector<Copy>& copies) const {
+void Snapshot::copy_on_host(const std::vector<Copy>& copies, const FrozenMemory* frozen) const {
   const std::size_t largest = std::size_t{memory_is_new_ ? 1U : 4U} << 20;
   std::vector<Copy> pieces;
   for (const Copy& copy : copies) {
@@ -259,8 +267,12 @@ void Snapshot::copy_on_host(const std::vector<Copy>& copies) const {
   }
   const auto threads = static_cast<unsigned>(std::max(core::num_threads(), 1));
   parallel_for(pieces.size(), threads, [&](std::size_t i) {
+    if (memory_is_new_) ask_for_pages(pieces[i].to, pieces[i].bytes);
+    if (frozen != nullptr) {
+      frozen->read(pieces[i].from, pieces[i].to, pieces[i].bytes);
+      return;
+    }
     if (memory_is_new_) {
-      ask_for_pages(pieces[i].to, pieces[i].bytes);
       std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
       return;
     }
@@ -314,13 +326,34 @@ void Snapshot::copy_in_step(const std::vector<core::Tensor>& tensors, const std:
   std::erase_if(copies_, is_made);
 }
 
-void Snapshot::finish_on_host() {
+std::vector<Snapshot::Copy> Snapshot::take_copies() {
   place(copies_);
   std::vector<Copy> copies;
   for (const auto& [copy, from] : std::exchange(copies_, {})) {
     copies.push_back({copy->bytes().data(), from, copy->bytes().size()});
   }
-  copy_on_host(copies);
+  return copies;
+}
+
+void Snapshot::freeze_on_host() {
+  const bool is_little = host_bytes() <= kFewBytes;
+  place(copies_);  // before there is a child, which is to have none of it
+  if (!is_little) frozen_ = FrozenMemory::make();
+  const auto is_held = [&](const Asked& asked) {
+    return frozen_ != nullptr && frozen_->holds(asked.second, asked.first->size());
+  };
+  std::vector<Asked> held;
+  std::ranges::copy_if(copies_, std::back_inserter(held), is_held);
+  std::erase_if(copies_, is_held);
+  copy_on_host(take_copies());
+  copies_ = std::move(held);
+  seen_.clear();
+  sources_.clear();
+}
+
+void Snapshot::finish_on_host() {
+  copy_on_host(take_copies(), frozen_.get());
+  frozen_ = nullptr;
   seen_.clear();
   sources_.clear();
 }

@@ -33,11 +33,14 @@ struct SaveOptions {
   /// may have it back whenever it runs short (MADV_FREE), so it is never memory that others lack. False gives it back
   /// with every save.
   bool keep_copies = true;
-  /// Of saves in the background: tensors of the host are copied by the thread that writes, and the call returns at
-  /// once. REQUIRES: no tensor of them is changed before PendingSave::wait_copied() has returned, called before
-  /// optimizer.step(); a forward in training mode changes the buffers of norms. Of devices the copies are in the stream
-  /// already when the call returns.
-  bool copy_in_background = false;
+  /// Of saves in the background: the call returns when the tensors of the host are copied. False: in milliseconds, and
+  /// what is saved is what was there at the call all the same, by whatever it is changed behind it. For as long as the
+  /// copy takes a child process then shares the memory, so that each page of this process that anything writes is
+  /// copied by the kernel first: steps take longer meanwhile, in all by more than a copy, and memory as much more as
+  /// they write. What the kernel
+  /// does not do that for (shared memory, bytes of files) and up to 8 MiB in all are copied in the call; so is
+  /// everything where the system gives no child or does not let its memory be read.
+  bool copy_in_call = false;
 };
 
 /// What a save did, the same on every rank.

@@ -1,7 +1,9 @@
 #include "libckpt/dist/save_async.h"
 
+#include <functional>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "libckpt/bridge/detail/storage_source.h"
@@ -50,19 +52,18 @@ class Work {
 
   std::future<void> copied() { return copied_.get_future(); }
 
-  /// Once; the outcome is for the other ranks to hear of.
-  void copy() {
-    if (snapshot_ == nullptr) return;
-    outcome_ = outcome_of([&]() -> std::string {
-      snapshot_->finish_on_host();
-      return "";
-    });
-    snapshot_ = nullptr;
-    copied_.set_value();
+  /// By the thread that copies, as the end of it would end what holds the memory. Tensors may be changed when it has
+  /// returned. The outcome is for the other ranks to hear of.
+  void freeze() {
+    take([&] { options_.copy_in_call ? snapshot_->finish_on_host() : snapshot_->freeze_on_host(); });
+    if (!went_well(outcome_) || options_.copy_in_call) end_copy();
   }
 
   SaveFacts save() {
-    copy();
+    if (snapshot_ != nullptr) {
+      take([&] { snapshot_->finish_on_host(); });
+      end_copy();
+    }
     core::with_context(path_.string(), [&] { agree(*ranks_, outcome_); });
     return save_by(*ranks_, tree_, path_, options_);
   }
@@ -74,6 +75,17 @@ class Work {
   }
 
  private:
+  void take(const std::function<void()>& copy) {
+    outcome_ = outcome_of([&]() -> std::string {
+      copy();
+      return "";
+    });
+  }
+  void end_copy() {
+    snapshot_ = nullptr;
+    copied_.set_value();
+  }
+
   std::unique_ptr<Snapshot> snapshot_;
   std::shared_ptr<SnapshotMemory> memory_;
   Value tree_;
@@ -116,7 +128,7 @@ struct Preparing {
 };
 
 void prepare_memory(std::size_t bytes, const SaveOptions& options) {
-  if (options.copy_in_background || !options.keep_copies || bytes == 0) return;
+  if (!options.keep_copies || bytes == 0) return;
   Turns& turns = Turns::all();
   static Preparing preparing;
   const std::lock_guard lock(turns.mutex);
@@ -152,7 +164,6 @@ PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::f
   PendingSave save;
   save.state_ = std::make_shared<PendingSave::State>();
   save.state_->copied = work->copied().share();
-  if (!options.copy_in_background) work->copy();
   std::packaged_task<SaveFacts()> task([work] {
     struct LetGo {
       Work& work;
@@ -161,12 +172,23 @@ PendingSave start_save(const std::function<Value(Snapshot&)>& take, const std::f
     return work->save();
   });
   save.state_->facts = task.get_future().share();
-  std::promise<void> ended;
+  std::promise<void> frozen, ended;
+  std::future<void> is_frozen = frozen.get_future();
   turns.before = ended.get_future().share();
-  save.state_->thread = std::thread([task = std::move(task), ended = std::move(ended)]() mutable {
+  auto run = [work, task = std::move(task), frozen = std::move(frozen), ended = std::move(ended)]() mutable {
+    work->freeze();
+    work = nullptr;
+    frozen.set_value();
     task();
     ended.set_value();
-  });
+  };
+  const auto whole = std::make_shared<decltype(run)>(std::move(run));
+  try {
+    save.state_->thread = std::thread([whole] { (*whole)(); });
+  } catch (const std::system_error&) {
+    (*whole)();  // the system gives no thread (ulimit -u): then the caller waits
+  }
+  is_frozen.wait();
   return save;
 }
 

@@ -1,8 +1,9 @@
-// rank_saves FOLDER TENSORS KIB [prepared]: what a save of several processes costs, started by a launcher as the ranks:
-// every rank has its rows of TENSORS tensors of KIB each. Prints one JSON line: a durable save, the same with a known
-// plan, the stall of the first in the background (with `prepared` in memory that was made ready), of a later one, and
-// of one that copies in the background, and reading the rows back: from the disk into new memory and into the tensors,
-// and into the tensors once more when the page cache has the files. rank_table.py sets it beside PyTorch.
+// rank_saves FOLDER TENSORS KIB [prepared | copying]: what a save of several processes costs, started by a launcher as
+// the ranks: every rank has its rows of TENSORS tensors of KIB each. Prints one JSON line: a durable save, the same
+// with a known plan, the stall of the first in the background (with `prepared` in memory that was made ready, with
+// `copying` with .copy_in_call), of a later one, how long writing to every tensor takes right behind each, and
+// reading the rows back: from the disk into new memory and into the tensors, and into the tensors once more when the
+// page cache has the files. rank_table.py sets it beside PyTorch.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -57,7 +58,39 @@ void make_steps() {
   std::this_thread::sleep_for(std::chrono::seconds(3));
 }
 
-int run(const fs::path& folder, int tensors, std::int64_t kib, bool prepares) {
+struct Stalls {
+  double writing = 0;  // to every tensor, while nothing is saved
+  double first = 0, behind_first = 0;
+  double later = 0, behind_later = 0;
+};
+
+Stalls stalls_of(const core::StateDict& state, const fs::path& path, ckpt::dist::SaveOptions options,
+                 std::string_view how) {
+  const auto write_all = [&] {
+    return seconds([&] {
+      for (const auto& [name, tensor] : state) tensor.add_(0);
+    });
+  };
+  const auto save = [&](double& stall, double& behind) {
+    ckpt::dist::PendingSave pending;
+    stall = seconds([&] { pending = ckpt::dist::save_async(state, path, options); });
+    behind = write_all();
+    pending.wait();
+    make_steps();
+  };
+  options.copy_in_call = how == "copying";
+  Stalls stalls;
+  stalls.writing = write_all();
+  if (how == "prepared") {
+    ckpt::dist::prepare_save_async(state, options);
+    make_steps();
+  }
+  save(stalls.first, stalls.behind_first);
+  save(stalls.later, stalls.behind_later);
+  return stalls;
+}
+
+int run(const fs::path& folder, int tensors, std::int64_t kib, std::string_view how) {
   dist::init_process_group();
   const int rank = dist::get_rank();
   const int ranks = dist::get_world_size();
@@ -76,21 +109,7 @@ int run(const fs::path& folder, int tensors, std::int64_t kib, bool prepares) {
   const double first = seconds([&] { ckpt::dist::save(state, folder / "first", options); });
   const double second = seconds([&] { ckpt::dist::save(state, folder / "second", options); });
   options.group = dist::new_group();
-  ckpt::dist::PendingSave pending;
-  const auto stall = [&] {
-    const double stalled = seconds([&] { pending = ckpt::dist::save_async(state, folder / "async", options); });
-    pending.wait();
-    make_steps();
-    return stalled;
-  };
-  if (prepares) {
-    ckpt::dist::prepare_save_async(state, options);
-    make_steps();
-  }
-  const double stall_first = stall();
-  const double stall_later = stall();
-  options.copy_in_background = true;
-  const double stall_none = stall();
+  const Stalls stalls = stalls_of(state, folder / "async", options, how);
   set_page_cache(folder / "first", false);
   const double load = seconds([&] {
     ckpt::Value mine = ckpt::dist::load(folder / "first", pieces);
@@ -105,10 +124,10 @@ int run(const fs::path& folder, int tensors, std::int64_t kib, bool prepares) {
   if (rank == 0) {
     std::printf(
         "{\"ranks\": %d, \"tensors\": %d, \"kib\": %lld, \"save_s\": %.3f, \"again_s\": %.3f, \"stall_s\": %.3f, "
-        "\"stall_later_s\": %.3f, \"stall_background_s\": %.3f, \"load_new_s\": %.3f, \"load_s\": %.3f, "
-        "\"load_warm_s\": %.3f}\n",
-        ranks, tensors, static_cast<long long>(kib), first, second, stall_first, stall_later, stall_none, load, filled,
-        filled_warm);
+        "\"stall_later_s\": %.3f, \"behind_s\": %.3f, \"behind_later_s\": %.3f, \"write_s\": %.3f, "
+        "\"load_new_s\": %.3f, \"load_s\": %.3f, \"load_warm_s\": %.3f}\n",
+        ranks, tensors, static_cast<long long>(kib), first, second, stalls.first, stalls.later, stalls.behind_first,
+        stalls.behind_later, stalls.writing, load, filled, filled_warm);
   }
   dist::destroy_process_group();
   return 0;
@@ -117,9 +136,9 @@ int run(const fs::path& folder, int tensors, std::int64_t kib, bool prepares) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool prepares = argc == 5 && std::string_view(argv[4]) == "prepared";
-  if (argc < 4 || (argc > 4 && !prepares)) {
-    return std::fprintf(stderr, "rank_saves FOLDER TENSORS KIB [prepared]\n"), 2;
+  const std::string_view how = argc == 5 ? argv[4] : "";
+  if (argc < 4 || argc > 5 || (argc == 5 && how != "prepared" && how != "copying")) {
+    return std::fprintf(stderr, "rank_saves FOLDER TENSORS KIB [prepared | copying]\n"), 2;
   }
-  return dist::run_main([&] { return run(argv[1], std::atoi(argv[2]), std::atoll(argv[3]), prepares); });
+  return dist::run_main([&] { return run(argv[1], std::atoi(argv[2]), std::atoll(argv[3]), how); });
 }

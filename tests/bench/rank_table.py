@@ -19,10 +19,14 @@ import time
 
 RANKS = 2
 CASES = [(64, 8192), (2000, 4)]
+BEHIND = "and writing to all tensors"  # right behind the call, while they are copied
 ROWS = [("save", "save_s", "save_s"), ("next save", "again_s", "again_s"), ("first stall", "stall_s", "stall_s"),
-        ("first stall, memory made ready", "prepared_stall_s", "stall_s"),
-        ("first stall, .copy_in_background", "stall_background_s", "stall_s"),
-        ("later stall", "stall_later_s", "stall_later_s"), ("load", "load_s", "load_s"),
+        (f"first stall {BEHIND}", "stall_write_s", "stall_write_s"),
+        ("the same, memory made ready", "prepared_stall_write_s", "stall_write_s"),
+        ("first stall, copied in the call", "copying_stall_s", "stall_s"),
+        ("later stall", "stall_later_s", "stall_later_s"),
+        (f"later stall {BEHIND}", "stall_later_write_s", "stall_later_write_s"),
+        ("later stall, copied in the call", "copying_stall_later_s", "stall_later_s"), ("load", "load_s", "load_s"),
         ("warm load", "load_warm_s", "load_warm_s")]
 
 
@@ -62,8 +66,11 @@ def torch_rank(folder, tensors, kib):
 
     timed("save_s", lambda: dcp.save(state, checkpoint_id=f"{folder}/first"))
     timed("again_s", lambda: dcp.save(state, checkpoint_id=f"{folder}/second"))
-    for name in ("stall_s", "stall_later_s"):
-        timed(name, lambda: dcp.async_save(state, checkpoint_id=f"{folder}/async", process_group=own)).result()
+    locals_ = [tensor.to_local() for tensor in state.values()]
+    for name, behind in (("stall_s", "behind_s"), ("stall_later_s", "behind_later_s")):
+        saving = timed(name, lambda: dcp.async_save(state, checkpoint_id=f"{folder}/async", process_group=own))
+        timed(behind, lambda: [tensor.add_(0) for tensor in locals_])
+        saving.result()
     for name, keep in (("load_s", False), ("load_warm_s", True)):
         set_page_cache(f"{folder}/first", keep)
         timed(name, lambda: dcp.load(state, checkpoint_id=f"{folder}/first"))
@@ -88,6 +95,12 @@ def run_ranks(words, folder):
     return json.loads([line for text in said for line in text.splitlines() if line.startswith("{")][0])
 
 
+def with_sums(found):
+    found["stall_write_s"] = found["stall_s"] + found["behind_s"]
+    found["stall_later_write_s"] = found["stall_later_s"] + found["behind_later_s"]
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
@@ -100,10 +113,11 @@ def main():
     for tensors, kib in CASES:
         here, peer = [], []
         for _ in range(arguments.rounds):
-            peer.append(run_ranks([sys.executable, __file__, "--rank", folder, tensors, kib], folder))
-            here.append(run_ranks([program, folder, tensors, kib], folder))
-            prepared = run_ranks([program, folder, tensors, kib, "prepared"], folder)
-            here[-1]["prepared_stall_s"] = prepared["stall_s"]
+            peer.append(with_sums(run_ranks([sys.executable, __file__, "--rank", folder, tensors, kib], folder)))
+            here.append(with_sums(run_ranks([program, folder, tensors, kib], folder)))
+            for how in ("prepared", "copying"):
+                other = with_sums(run_ranks([program, folder, tensors, kib, how], folder))
+                here[-1].update({f"{how}_{name}": taken for name, taken in other.items()})
         for title, ours, theirs in ROWS:
             a = statistics.median(each[ours] for each in here)
             b = statistics.median(each[theirs] for each in peer)

@@ -58,12 +58,13 @@ class SnapshotMemory {
   std::size_t joined_ = 0;  // bytes of huge pages
 };
 
+class FrozenMemory;
 class HostCopy;
 
 class Snapshot {
  public:
-  explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic, std::shared_ptr<SnapshotMemory> memory = nullptr)
-      : place_(place), memory_(std::move(memory)) {}
+  explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic, std::shared_ptr<SnapshotMemory> memory = nullptr);
+  ~Snapshot();
 
   /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied by finish(); on
   /// devices the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
@@ -85,6 +86,9 @@ class Snapshot {
   /// The two halves of finish(). The second, which takes the time, may be done by another thread.
   void finish_on_devices();
   void finish_on_host();
+  /// Before finish_on_host(), by the same thread: tensors of the host may be changed from now on, where copies are made
+  /// of what they hold now. Little is copied in the call, and what FrozenMemory cannot hold. Errors: out of memory.
+  void freeze_on_host();
 
   /// When the copies of one device are done.
   struct Copied {
@@ -101,14 +105,16 @@ class Snapshot {
   using Asked = std::pair<std::shared_ptr<HostCopy>, const std::byte*>;
   SourcePtr copy_of(const core::Storage& storage);
   void place(const std::vector<Asked>& asked);
-  void copy_on_host(const std::vector<Copy>& copies) const;
+  std::vector<Copy> take_copies();
+  void copy_on_host(const std::vector<Copy>& copies, const FrozenMemory* frozen = nullptr) const;
   SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
 
   SnapshotPlace place_;
   std::shared_ptr<SnapshotMemory> memory_;
   std::size_t counted_ = 0;  // of copies that are nowhere
   std::unordered_map<const void*, SourcePtr> sources_;
-  std::vector<Asked> copies_;  // not made yet
+  std::vector<Asked> copies_;             // not made yet
+  std::unique_ptr<FrozenMemory> frozen_;  // holds what copies_ are made of
   std::vector<Asked> made_in_step_;
   bool memory_is_taken_ = false;
   bool memory_is_new_ = false;                         // some of it: the system has given out none of its pages yet

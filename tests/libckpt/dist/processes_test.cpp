@@ -64,10 +64,9 @@ void save_in_background(const fs::path& path) {
     weight.fill_(7.0);
   }
   save.wait();
-  options.copy_in_background = true;
+  options.copy_in_call = true;
   weight.fill_(8.0);
-  save = ckpt::dist::save_async(state, path.string() + "-copied-later", options);
-  save.wait_copied();
+  save = ckpt::dist::save_async(state, path.string() + "-copied-in-call", options);
   weight.fill_(7.0);
   save.wait();
 }
@@ -85,8 +84,8 @@ void save_without_memory(const fs::path& path) {
   std::ifstream("/proc/self/statm") >> pages;
   const rlimit limited{pages * 4096 + (150U << 20), unlimited.rlim_max};  // the copy wants 256 MiB
   if (dist::get_rank() == 1) ::setrlimit(RLIMIT_AS, &limited);
-  for (bool behind : {false, true}) {
-    options.copy_in_background = behind;
+  for (bool in_call : {false, true}) {
+    options.copy_in_call = in_call;
     const ckpt::dist::PendingSave save = ckpt::dist::save_async(state, path, options);
     save.wait_copied();
     try {
@@ -212,7 +211,7 @@ TEST(DistProcesses, ASaveInTheBackgroundHasTheValuesOfTheCall) {
   ckpt::Checkpoint kept = ckpt::open(dir.path() / "run-kept");
   EXPECT_EQ(ckpt::read_all(*kept.root.find("weight")->as_entry().bytes),
             ckpt::read_all(*test::bytes_of(std::vector<float>(6, 4.0F))));
-  ckpt::Checkpoint later = ckpt::open(dir.path() / "run-copied-later");
+  ckpt::Checkpoint later = ckpt::open(dir.path() / "run-copied-in-call");
   EXPECT_EQ(ckpt::read_all(*later.root.find("weight")->as_entry().bytes),
             ckpt::read_all(*test::bytes_of(std::vector<float>(6, 8.0F))));
 }
