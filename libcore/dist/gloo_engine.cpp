@@ -280,7 +280,7 @@ class GlooEngine final : public Engine {
  private:
   // No tags of calls.
   static constexpr std::uint32_t kConnected = 0xffffffff;
-  static constexpr std::uint32_t kCards = 0xfffffffe;
+  static constexpr std::uint32_t kHandles = 0xfffffffe;
   static constexpr std::uint32_t kMet = 0xfffffffd;
 
   template <class Options>
@@ -319,10 +319,10 @@ bool GlooEngine::all_are_near(const Call& call) {
   const std::lock_guard lock(meeting_);
   if (are_near_) return *are_near_;
   // Calls of their own: on another rank it may be another sum that asks first.
-  const NearRanks::Card own = near_.card();
-  std::vector<NearRanks::Card> cards(static_cast<std::size_t>(size_));
-  all_gather(&own, cards.data(), sizeof own, {kCards, call.timeout});
-  const char has_met = near_.meet(cards) ? 1 : 0;
+  const NearRanks::Handle own = near_.handle();
+  std::vector<NearRanks::Handle> handles(static_cast<std::size_t>(size_));
+  all_gather(&own, handles.data(), sizeof own, {kHandles, call.timeout});
+  const char has_met = near_.meet(handles) ? 1 : 0;
   std::vector<char> all(static_cast<std::size_t>(size_));
   all_gather(&has_met, all.data(), 1, {kMet, call.timeout});
   near_.end_meeting();

@@ -24,14 +24,14 @@
 
 namespace core::distributed {
 
-/// A note, or place for one.
-struct NearRanks::Slip {
-  std::atomic<std::uint64_t> slot;  // 0: free
+/// A message, or place for one.
+struct NearRanks::Slot {
+  std::atomic<std::uint64_t> tag;  // 0: free
   std::atomic<std::uint64_t> value;
 };
 
-/// What the others write to a rank. Behind it lie the slips, a lane for each writer.
-struct NearRanks::Board {
+/// What the others write to a rank. Behind it lie the slots, a lane for each writer.
+struct NearRanks::Mailbox {
   std::atomic<std::uint64_t> mark;     // first; 0: its process has given up
   std::atomic<std::uint32_t> changes;  // counted for who waits
 };
@@ -42,8 +42,8 @@ using Clock = std::chrono::steady_clock;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
               "processes share them");
 
-/// Two calls at once of three notes each; a rank may be some calls ahead of another one.
-constexpr int kSlips = 32;
+/// Two calls at once of three messages each; a rank may be some calls ahead of another one.
+constexpr int kSlots = 32;
 /// So often it is looked whether the call was ended by somebody else.
 constexpr Milliseconds kLook(50);
 
@@ -105,7 +105,8 @@ bool is_marked(int file, std::size_t bytes, std::uint64_t mark) {
          static_cast<std::size_t>(about.st_size) == bytes &&
          ::pread(file, &found, sizeof found, 0) == static_cast<ssize_t>(sizeof found) && found == mark;
 }
-/// -1: it is no board with this mark. What another process has under that number must be neither opened nor written to.
+/// -1: it is no mailbox with this mark. What another process has under that number must be neither opened nor written
+/// to.
 int open_file_of(std::int64_t process, std::int64_t number, std::size_t bytes, std::uint64_t mark) {
   const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(number);
   struct stat about {};
@@ -162,124 +163,125 @@ class Patience {
 
 }  // namespace
 
-NearRanks::NearRanks(int rank, int size) : rank_(rank), size_(size), boards_(static_cast<std::size_t>(size)) {
+NearRanks::NearRanks(int rank, int size) : rank_(rank), size_(size), mailboxes_(static_cast<std::size_t>(size)) {
   if (size_ == 1 || !is_wanted()) return;
-  const int file = make_file(board_bytes());
+  const int file = make_file(mailbox_bytes());
   if (file < 0) return;
-  auto* board = static_cast<Board*>(map_file(file, board_bytes()));
-  if (board == nullptr) {
+  auto* mailbox = static_cast<Mailbox*>(map_file(file, mailbox_bytes()));
+  if (mailbox == nullptr) {
     close_file(file);
     return;
   }
   std::random_device source;
   const std::uint64_t mark = std::uint64_t{source()} << 32 | source() | 1;
-  board->mark.store(mark);
-  boards_[static_cast<std::size_t>(rank_)] = board;
-  card_ = {.process = own_process(), .board = reinterpret_cast<std::uintptr_t>(board), .mark = mark, .file = file};
+  mailbox->mark.store(mark);
+  mailboxes_[static_cast<std::size_t>(rank_)] = mailbox;
+  handle_ = {
+      .process = own_process(), .mailbox = reinterpret_cast<std::uintptr_t>(mailbox), .mark = mark, .file = file};
 }
 
 NearRanks::~NearRanks() {
   give_up();
   end_meeting();
-  for (Board* board : boards_) {
-    if (board != nullptr) unmap(board, board_bytes());
+  for (Mailbox* mailbox : mailboxes_) {
+    if (mailbox != nullptr) unmap(mailbox, mailbox_bytes());
   }
 }
 
-std::size_t NearRanks::board_bytes() const {
-  return sizeof(Board) + sizeof(Slip) * kSlips * static_cast<std::size_t>(size_);
+std::size_t NearRanks::mailbox_bytes() const {
+  return sizeof(Mailbox) + sizeof(Slot) * kSlots * static_cast<std::size_t>(size_);
 }
 
-NearRanks::Slip* NearRanks::lane(Board* board, int from) const {
-  return reinterpret_cast<Slip*>(board + 1) + static_cast<std::ptrdiff_t>(from) * kSlips;
+NearRanks::Slot* NearRanks::lane(Mailbox* mailbox, int from) const {
+  return reinterpret_cast<Slot*>(mailbox + 1) + static_cast<std::ptrdiff_t>(from) * kSlots;
 }
 
 /// Looks first whether it is the right process: the number may be that of another one on another machine.
-bool NearRanks::open(int peer, const Card& card) {
+bool NearRanks::open(int peer, const Handle& handle) {
   std::uint64_t mark = 0;
-  if (card.process == 0 || read_process(card.process, card.board, &mark, sizeof mark) != 0) return false;
-  if (mark != card.mark) return false;
+  if (handle.process == 0 || read_process(handle.process, handle.mailbox, &mark, sizeof mark) != 0) return false;
+  if (mark != handle.mark) return false;
   if (peer == rank_) return true;
-  const int file = open_file_of(card.process, card.file, board_bytes(), card.mark);
+  const int file = open_file_of(handle.process, handle.file, mailbox_bytes(), handle.mark);
   if (file < 0) return false;
-  boards_[static_cast<std::size_t>(peer)] = static_cast<Board*>(map_file(file, board_bytes()));
+  mailboxes_[static_cast<std::size_t>(peer)] = static_cast<Mailbox*>(map_file(file, mailbox_bytes()));
   close_file(file);
-  return boards_[static_cast<std::size_t>(peer)] != nullptr;
+  return mailboxes_[static_cast<std::size_t>(peer)] != nullptr;
 }
 
-bool NearRanks::meet(const std::vector<Card>& cards) {
-  cards_ = cards;
+bool NearRanks::meet(const std::vector<Handle>& handles) {
+  handles_ = handles;
   for (int peer = 0; peer < size_; ++peer) {
-    if (card_.process == 0 || !open(peer, cards_[static_cast<std::size_t>(peer)])) return false;
+    if (handle_.process == 0 || !open(peer, handles_[static_cast<std::size_t>(peer)])) return false;
   }
   return true;
 }
 
 void NearRanks::end_meeting() {
-  if (card_.file >= 0) close_file(static_cast<int>(card_.file));
-  card_.file = -1;
+  if (handle_.file >= 0) close_file(static_cast<int>(handle_.file));
+  handle_.file = -1;
 }
 
 void NearRanks::read(int peer, std::uint64_t from, void* to, std::int64_t bytes) const {
-  const int error = read_process(cards_[static_cast<std::size_t>(peer)].process, from, to, bytes);
+  const int error = read_process(handles_[static_cast<std::size_t>(peer)].process, from, to, bytes);
   if (error == 0) return;
   throw Error(ErrorCode::io, "the memory of rank " + std::to_string(peer) +
                                  " can no longer be read: " + std::string(std::strerror(error)));
 }
 
-void NearRanks::say(int peer, std::uint64_t slot, std::uint64_t value, const Call& call) {
-  const std::lock_guard lock(saying_);
-  Board* board = boards_[static_cast<std::size_t>(peer)];
-  Slip* slips = lane(board, rank_);
+void NearRanks::send(int peer, std::uint64_t tag, std::uint64_t value, const Call& call) {
+  const std::lock_guard lock(sending_);
+  Mailbox* mailbox = mailboxes_[static_cast<std::size_t>(peer)];
+  Slot* slots = lane(mailbox, rank_);
   const Patience patience(call);
-  Slip* place = nullptr;
+  Slot* place = nullptr;
   while (true) {
-    for (int i = 0; i < kSlips && place == nullptr; ++i) {
-      if (slips[i].slot.load(std::memory_order_acquire) == 0) place = &slips[i];
+    for (int i = 0; i < kSlots && place == nullptr; ++i) {
+      if (slots[i].tag.load(std::memory_order_acquire) == 0) place = &slots[i];
     }
     if (place != nullptr) break;
     patience.check();
     std::this_thread::sleep_for(Milliseconds(1));
   }
   place->value.store(value, std::memory_order_relaxed);
-  place->slot.store(slot, std::memory_order_release);
-  board->changes.fetch_add(1);
-  wake(board->changes);
+  place->tag.store(tag, std::memory_order_release);
+  mailbox->changes.fetch_add(1);
+  wake(mailbox->changes);
 }
 
-NearRanks::Note NearRanks::hear(std::uint64_t slot, const Call& call) {
-  Board* board = boards_[static_cast<std::size_t>(rank_)];
+NearRanks::Message NearRanks::receive(std::uint64_t tag, const Call& call) {
+  Mailbox* mailbox = mailboxes_[static_cast<std::size_t>(rank_)];
   const Patience patience(call);
   while (true) {
-    const std::uint32_t seen = board->changes.load();
+    const std::uint32_t seen = mailbox->changes.load();
     for (int from = 0; from < size_; ++from) {
-      Slip* slips = lane(board, from);
-      for (int i = 0; i < kSlips; ++i) {
-        if (slips[i].slot.load(std::memory_order_acquire) != slot) continue;
-        const Note note{from, slips[i].value.load(std::memory_order_relaxed)};
-        slips[i].slot.store(0, std::memory_order_release);
-        return note;
+      Slot* slots = lane(mailbox, from);
+      for (int i = 0; i < kSlots; ++i) {
+        if (slots[i].tag.load(std::memory_order_acquire) != tag) continue;
+        const Message message{from, slots[i].value.load(std::memory_order_relaxed)};
+        slots[i].tag.store(0, std::memory_order_release);
+        return message;
       }
     }
     patience.check();
-    wait_for_change(board->changes, seen);
+    wait_for_change(mailbox->changes, seen);
   }
 }
 
 void NearRanks::check(int peer) const {
-  const Card& card = cards_[static_cast<std::size_t>(peer)];
+  const Handle& handle = handles_[static_cast<std::size_t>(peer)];
   std::uint64_t mark = 0;
-  // Not on the board that all share: there it outlives a process that was killed, whose number is another one's by now,
-  // or that became another program.
-  read(peer, card.board, &mark, sizeof mark);
-  if (mark == card.mark) return;
+  // Not on the mailbox that all share: there it outlives a process that was killed, whose number is another one's by
+  // now, or that became another program.
+  read(peer, handle.mailbox, &mark, sizeof mark);
+  if (mark == handle.mark) return;
   throw Error(ErrorCode::io, "rank " + std::to_string(peer) + " gave up while its memory was read");
 }
 
 void NearRanks::give_up() {
-  // A child of the process has the same board, which is not its own.
-  Board* board = boards_[static_cast<std::size_t>(rank_)];
-  if (board != nullptr && own_process() == card_.process) board->mark.store(0);
+  // A child of the process has the same mailbox, which is not its own.
+  Mailbox* mailbox = mailboxes_[static_cast<std::size_t>(rank_)];
+  if (mailbox != nullptr && own_process() == handle_.process) mailbox->mark.store(0);
 }
 
 }  // namespace core::distributed

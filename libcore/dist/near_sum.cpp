@@ -25,30 +25,30 @@ class NearSum {
         places_(static_cast<std::size_t>(near.size())) {}
 
   void run() {
-    say(Phase::place, reinterpret_cast<std::uintptr_t>(addends_.data));
+    send(Phase::place, reinterpret_cast<std::uintptr_t>(addends_.data));
     for (int i = 1; i < near_.size(); ++i) {
-      const NearRanks::Note note = hear(Phase::place);
-      places_[static_cast<std::size_t>(note.rank)] = note.value;
+      const NearRanks::Message message = receive(Phase::place);
+      places_[static_cast<std::size_t>(message.rank)] = message.value;
     }
     sum_own_chunk();
-    say(Phase::summed, 0);
+    send(Phase::summed, 0);
     for (int i = 1; i < near_.size(); ++i) {  // who has its sum has read the addends that are overwritten here
-      const int rank = hear(Phase::summed).rank;
+      const int rank = receive(Phase::summed).rank;
       near_.read(rank, there(rank, ring_.begin(rank)), here(ring_.begin(rank)), ring_.length(rank));
     }
     for (int rank = 0; rank < near_.size(); ++rank) near_.check(rank);
-    say(Phase::read, 0);
-    for (int i = 1; i < near_.size(); ++i) hear(Phase::read);  // before it the memory is not the caller's again
+    send(Phase::read, 0);
+    for (int i = 1; i < near_.size(); ++i) receive(Phase::read);  // before it the memory is not the caller's again
   }
 
  private:
-  std::uint64_t slot(Phase phase) const { return std::uint64_t{call_.tag} << 32 | static_cast<std::uint64_t>(phase); }
-  void say(Phase phase, std::uint64_t value) {
+  std::uint64_t tag(Phase phase) const { return std::uint64_t{call_.tag} << 32 | static_cast<std::uint64_t>(phase); }
+  void send(Phase phase, std::uint64_t value) {
     for (int rank = 0; rank < near_.size(); ++rank) {
-      if (rank != near_.rank()) near_.say(rank, slot(phase), value, call_);
+      if (rank != near_.rank()) near_.send(rank, tag(phase), value, call_);
     }
   }
-  NearRanks::Note hear(Phase phase) { return near_.hear(slot(phase), call_); }
+  NearRanks::Message receive(Phase phase) { return near_.receive(tag(phase), call_); }
   char* here(std::int64_t at) const { return static_cast<char*>(addends_.data) + at; }
   std::uint64_t there(int rank, std::int64_t at) const {
     return places_[static_cast<std::size_t>(rank)] + static_cast<std::uint64_t>(at);

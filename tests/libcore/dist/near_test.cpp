@@ -32,12 +32,12 @@ class Near : public testing::Test {
  protected:
   /// All ranks, which have met.
   void meet(int size) {
-    std::vector<NearRanks::Card> cards;
+    std::vector<NearRanks::Handle> handles;
     for (int rank = 0; rank < size; ++rank) {
       ranks_.push_back(std::make_unique<NearRanks>(rank, size));
-      cards.push_back(ranks_.back()->card());
+      handles.push_back(ranks_.back()->handle());
     }
-    for (const auto& rank : ranks_) ASSERT_TRUE(rank->meet(cards));
+    for (const auto& rank : ranks_) ASSERT_TRUE(rank->meet(handles));
     for (const auto& rank : ranks_) rank->end_meeting();
   }
   /// What each rank's call threw, "" for nothing.
@@ -142,7 +142,7 @@ TEST_F(Near, DoesNotWaitForEver) {
   EXPECT_EQ(said, "Timed out waiting 150ms for a rank");
   std::atomic<bool> has_ended = false;
   std::thread ends([&] { has_ended = true; });
-  EXPECT_THAT([&] { ranks_[1]->hear(5, {.timeout = kLong, .has_ended = [&] { return has_ended.load(); }}); },
+  EXPECT_THAT([&] { ranks_[1]->receive(5, {.timeout = kLong, .has_ended = [&] { return has_ended.load(); }}); },
               testing::Throws<core::Error>(testing::Property(&core::Error::what, HasSubstr("the call was ended"))));
   ends.join();
 }
@@ -182,7 +182,7 @@ TEST_F(Near, AChildDoesNotGiveUpForItsParent) {
   EXPECT_NO_THROW(ranks_[1]->check(0));
 }
 
-/// Its process is there, and the mark on the board that both see; but the memory is another program's.
+/// Its process is there, and the mark on the mailbox that both see; but the memory is another program's.
 TEST_F(Near, TrustsNoProcessThatBecameAnotherProgram) {
   NearRanks own(0, 2);
   int up[2];
@@ -192,15 +192,15 @@ TEST_F(Near, TrustsNoProcessThatBecameAnotherProgram) {
   char go = 0;
   if (child == 0) {
     NearRanks peer(1, 2);
-    const NearRanks::Card card = peer.card();
-    if (::write(up[1], &card, sizeof card) != sizeof card || ::read(down[0], &go, 1) != 1) ::_exit(1);
+    const NearRanks::Handle handle = peer.handle();
+    if (::write(up[1], &handle, sizeof handle) != sizeof handle || ::read(down[0], &go, 1) != 1) ::_exit(1);
     ::execl("/bin/sleep", "sleep", "60", nullptr);
     ::_exit(1);
   }
   ::close(up[1]);
-  NearRanks::Card card;
-  ASSERT_EQ(::read(up[0], &card, sizeof card), static_cast<ssize_t>(sizeof card));
-  ASSERT_TRUE(own.meet({own.card(), card}));
+  NearRanks::Handle handle;
+  ASSERT_EQ(::read(up[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  ASSERT_TRUE(own.meet({own.handle(), handle}));
   EXPECT_NO_THROW(own.check(1));
   ASSERT_EQ(::write(down[1], &go, 1), 1);
   EXPECT_EQ(::read(up[0], &go, 1), 0);  // closed by the other program
@@ -238,47 +238,47 @@ TEST_F(Near, AFailureTakesBackTheMemory) {
   EXPECT_THAT(other, HasSubstr("memory"));  // its own, or that of the other engine, which is gone by then
 }
 
-TEST_F(Near, NotesWaitForRoomWhereARankIsFarAhead) {
+TEST_F(Near, MessagesWaitForRoomWhereARankIsFarAhead) {
   meet(2);
-  constexpr std::uint64_t kNotes = 200;
+  constexpr std::uint64_t kMessages = 200;
   const std::vector<std::string> said = run([&](NearRanks& near) {
-    for (std::uint64_t slot = 1; slot <= kNotes; ++slot) {
+    for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
       if (near.rank() == 0) {
-        near.say(1, slot, 3 * slot, {.timeout = kLong});
-      } else if (const NearRanks::Note note = near.hear(slot, {.timeout = kLong}); note.value != 3 * slot) {
-        throw core::Error(core::ErrorCode::runtime, "note");
+        near.send(1, tag, 3 * tag, {.timeout = kLong});
+      } else if (const NearRanks::Message message = near.receive(tag, {.timeout = kLong}); message.value != 3 * tag) {
+        throw core::Error(core::ErrorCode::runtime, "message");
       }
     }
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
-  for (std::uint64_t slot = 1; slot <= 32; ++slot) ranks_[0]->say(1, slot, 0, {.timeout = kShort});
-  EXPECT_THAT([&] { ranks_[0]->say(1, 33, 0, {.timeout = kShort}); }, testing::Throws<core::Error>());
+  for (std::uint64_t tag = 1; tag <= 32; ++tag) ranks_[0]->send(1, tag, 0, {.timeout = kShort});
+  EXPECT_THAT([&] { ranks_[0]->send(1, 33, 0, {.timeout = kShort}); }, testing::Throws<core::Error>());
 }
 
 TEST_F(Near, MeetsOnlyWhomItCanRead) {
   meet(2);
-  std::vector<NearRanks::Card> cards{ranks_[0]->card(), NearRanks(1, 2).card()};  // whose memory is gone
-  EXPECT_FALSE(NearRanks(0, 2).meet(cards));
+  std::vector<NearRanks::Handle> handles{ranks_[0]->handle(), NearRanks(1, 2).handle()};  // whose memory is gone
+  EXPECT_FALSE(NearRanks(0, 2).meet(handles));
   NearRanks other(1, 2);
   NearRanks self(0, 2);
-  cards = {self.card(), other.card()};
-  ++cards[1].mark;  // another process at this address
-  EXPECT_FALSE(self.meet(cards));
-  cards[1] = other.card();
-  cards[1].file = NearRanks(1, 2).card().file;  // closed
-  EXPECT_FALSE(self.meet(cards));
+  handles = {self.handle(), other.handle()};
+  ++handles[1].mark;  // another process at this address
+  EXPECT_FALSE(self.meet(handles));
+  handles[1] = other.handle();
+  handles[1].file = NearRanks(1, 2).handle().file;  // closed
+  EXPECT_FALSE(self.meet(handles));
   const NearRanks third(1, 2);
-  cards[1].file = third.card().file;  // another board
-  EXPECT_FALSE(self.meet(cards));
-  cards[1] = other.card();
-  EXPECT_TRUE(self.meet(cards));
-  EXPECT_NE(::ftruncate(static_cast<int>(other.card().file), 0), 0) << "touching it would end the other process";
+  handles[1].file = third.handle().file;  // another mailbox
+  EXPECT_FALSE(self.meet(handles));
+  handles[1] = other.handle();
+  EXPECT_TRUE(self.meet(handles));
+  EXPECT_NE(::ftruncate(static_cast<int>(other.handle().file), 0), 0) << "touching it would end the other process";
   ::setenv("CORE_DIST_NEAR", "0", 1);
   NearRanks unwilling(1, 2);
   ::unsetenv("CORE_DIST_NEAR");
-  EXPECT_EQ(unwilling.card().process, 0);
-  EXPECT_FALSE(self.meet({self.card(), unwilling.card()}));
-  EXPECT_FALSE(unwilling.meet({self.card(), unwilling.card()}));
+  EXPECT_EQ(unwilling.handle().process, 0);
+  EXPECT_FALSE(self.meet({self.handle(), unwilling.handle()}));
+  EXPECT_FALSE(unwilling.meet({self.handle(), unwilling.handle()}));
 }
 
 }  // namespace
