@@ -2,6 +2,7 @@
 
 #include "libcore/dist/reducer.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/packed_weights.h"
 #include "libcore/tensor/tensor_impl.h"
 
 namespace core::distributed::detail {
@@ -18,7 +19,8 @@ Tensor lent_part(const std::shared_ptr<const Tensor>& contents, const Tensor& vi
 
 bool is_replaceable(const Tensor& grad) {
   const TensorImpl& impl = *grad.impl();
-  return impl.use_count() == 2 && impl.storage->use_count() == 1 && impl.autograd.load() == nullptr;
+  return impl.use_count() == 2 && impl.storage->use_count() == 1 && impl.autograd.load() == nullptr &&
+         packed_weights::may_keep(impl.storage.id());  // else it is from_blob's, which the program sees without it
 }
 
 }  // namespace core::distributed::detail

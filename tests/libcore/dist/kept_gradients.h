@@ -27,7 +27,8 @@ class Keeper {
  public:
   explicit Keeper(const core::distributed::DistributedDataParallelOptions& options = {}) : model_(net_, options) {}
 
-  void backward(double value) { model_(core::full({1, 300}, value + 2 * core::distributed::get_rank())).backward(); }
+  core::Tensor forward(double value) { return model_(core::full({1, 300}, value + 2 * core::distributed::get_rank())); }
+  void backward(double value) { forward(value).backward(); }
   core::Tensor grad() const { return net_.first.weight.grad(); }
   core::Tensor other_grad() const { return net_.second.weight.grad(); }
   const core::Tensor& weight() const { return net_.first.weight; }
@@ -98,13 +99,16 @@ inline void keep_the_tensor() {
 }
 
 /// Of the program, not of a tensor: a flat block for an optimizer of its own, what another library sees.
-inline void keep_own_memory() {
+inline void keep_own_memory(bool given_behind_forward) {
   Keeper keeper;
   for (int step = 0; step < 3; ++step) {
     keeper.zero_grad();
     std::vector<float> memory(300 * 400);
-    keeper.weight().set_grad(core::from_blob(memory.data(), {400, 300}, core::DType::f32));
-    keeper.backward(step);
+    const auto give = [&] { keeper.weight().set_grad(core::from_blob(memory.data(), {400, 300}, core::DType::f32)); };
+    if (!given_behind_forward) give();
+    const core::Tensor loss = keeper.forward(step);
+    if (given_behind_forward) give();
+    loss.backward();
     expect(memory.front() == static_cast<float>(step + 1) && memory.back() == memory.front(), "not in its memory");
     keeper.zero_grad();
   }
@@ -151,7 +155,8 @@ inline void keep_gradients() {
   keep_none();
   keep_those_of_each_step();
   keep_the_tensor();
-  keep_own_memory();
+  keep_own_memory(false);
+  keep_own_memory(true);
   keep_zeroed_ones();
   keep_in_a_hook();
   keep_from_pass_to_pass();
