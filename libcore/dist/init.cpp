@@ -71,15 +71,35 @@ Meeting checked(Meeting meeting, std::int64_t rank, std::int64_t size) {
   return meeting;
 }
 
+constexpr char kDefaultGroup[] = "default_pg";
+
+/// Who has the port may be another process that was started as rank 0: both are told then.
+void look_for_other_rank_zero(const Meeting& meeting) {
+  try {
+    const auto there = std::make_shared<TcpStore>(TcpStore::Options{
+        .host = meeting.host, .port = meeting.port, .wait_for_workers = false, .timeout = Milliseconds(3000)});
+    Watch::meet_other_hub(std::make_shared<PrefixStore>(kDefaultGroup, there));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::value) throw;  // else it is something else
+  }
+}
+
 /// The store served by rank 0, or by torchrun.
 void open_tcp_store(Meeting& meeting, Milliseconds timeout, bool agent_store) {
   // Rank 0 waits for the others afterwards, in the watch.
-  auto store = std::make_shared<TcpStore>(TcpStore::Options{.host = meeting.host,
-                                                            .port = meeting.port,
-                                                            .world_size = meeting.size,
-                                                            .is_server = meeting.rank == 0 && !agent_store,
-                                                            .wait_for_workers = false,
-                                                            .timeout = timeout});
+  const TcpStore::Options options{.host = meeting.host,
+                                  .port = meeting.port,
+                                  .world_size = meeting.size,
+                                  .is_server = meeting.rank == 0 && !agent_store,
+                                  .wait_for_workers = false,
+                                  .timeout = timeout};
+  std::shared_ptr<TcpStore> store;
+  try {
+    store = std::make_shared<TcpStore>(options);
+  } catch (const Error&) {
+    if (options.is_server) look_for_other_rank_zero(meeting);
+    throw;
+  }
   if (!agent_store) meeting.over_tcp = store;
   meeting.store = std::move(store);
 }
@@ -296,7 +316,7 @@ void look_after_all() {
 /// When it returns all are there, and take the same backends. They are waited for `patience`; `timeout` is the store's.
 std::shared_ptr<Store> meet_the_others(World& all, const Meeting& meeting, Milliseconds timeout,
                                        Milliseconds patience) {
-  auto store = std::make_shared<PrefixStore>("default_pg", meeting.store);
+  auto store = std::make_shared<PrefixStore>(kDefaultGroup, meeting.store);
   store->set_timeout(timeout);
   // Ranks that are through with this group before others may begin the next one at the same port at once.
   const auto leave_the_port = [own = meeting.over_tcp] {

@@ -22,6 +22,7 @@ constexpr std::size_t kPositionsKept = 4096;
 constexpr char kEndedInOrder[] = "ended";
 constexpr char kHubKey[] = "watch/hub";
 constexpr char kFacts[] = "watch/facts/";
+constexpr char kTwice[] = "watch/twice";      // what the other rank 0 of this group is told
 constexpr char kWelcome[] = "watch/welcome";  // a name alone: it comes from rank 0 itself
 /// A rank 0 that does not answer may be one of an earlier group: then its key is looked at once more.
 constexpr Milliseconds kOneAttempt(5000);
@@ -33,6 +34,16 @@ std::string host_name() {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
   return name;
+}
+
+std::string own_facts() {
+  return host_name() + ", process " + std::to_string(::getpid());
+}
+
+/// Two processes of one rank: whoever starts them counts wrong, and waiting helps none of them.
+std::string twice(int rank, const std::string& first, const std::string& second) {
+  return "rank " + std::to_string(rank) + " is given to two processes: (" + first + ") and (" + second +
+         "). Each process needs a RANK of its own";
 }
 
 constexpr std::size_t kTokenSize = 32;
@@ -47,7 +58,7 @@ std::string make_token() {
 
 /// One message: its length as u32, then kind, rank, sequence, and two texts.
 struct Watch::Message {
-  enum class Kind : std::uint8_t { hello, failed, goodbye, position, gone, welcome };
+  enum class Kind : std::uint8_t { hello, failed, goodbye, position, gone, welcome, twice };
   Kind kind = Kind::hello;
   int rank = 0;
   std::uint64_t sequence = 0;
@@ -66,7 +77,7 @@ struct Watch::Message {
   }
   static std::optional<Message> unpacked(std::string_view body) {
     constexpr std::size_t kFixed = 1 + 4 + 8;
-    if (body.size() < kFixed || static_cast<unsigned char>(body[0]) > static_cast<unsigned char>(Kind::welcome))
+    if (body.size() < kFixed || static_cast<unsigned char>(body[0]) > static_cast<unsigned char>(Kind::twice))
       return {};
     Message message;
     message.kind = static_cast<Kind>(body[0]);
@@ -150,7 +161,7 @@ std::unique_ptr<Watch::Peer> Watch::try_to_join(const std::string& hub, Deadline
   const Deadline soon = std::min(deadline, deadline_after(kOneAttempt));
   peer->socket = Socket::connect_once(hub.substr(space + 1), static_cast<std::uint16_t>(port), soon, &why);
   peer->rank = 0;
-  const Message hello{.kind = Message::Kind::hello, .rank = options_.rank, .text = token_};
+  const Message hello{.kind = Message::Kind::hello, .rank = options_.rank, .group = own_facts(), .text = token_};
   if (!peer->socket.is_open() || !peer->socket.send_all(hello.packed(), deadline)) return nullptr;
   return peer;
 }
@@ -172,15 +183,25 @@ bool Watch::wait_for_welcome(Peer& hub, const std::string& said, Deadline deadli
     const std::optional<Message> message = Message::unpacked(body);
     if (!message) return false;
     if (message->kind == Message::Kind::welcome) return true;
+    if (message->kind == Message::Kind::twice) throw Error(ErrorCode::value, message->text);
     obey(*message);
   }
 }
 
 void Watch::welcome_all() {
   std::unique_lock lock(mutex_);
-  is_complete_ = changed_.wait_until(lock, deadline_after(options_.timeout), [&] { return joined_ == options_.size; });
+  const Deadline deadline = deadline_after(options_.timeout);
+  const auto is_over = [&] { return joined_ == options_.size || !given_twice_.empty(); };
+  while (!changed_.wait_until(lock, std::min(deadline, deadline_after(kOneWait)), is_over) && Clock::now() < deadline) {
+    lock.unlock();
+    check_alone();
+    lock.lock();
+  }
+  is_complete_ = joined_ == options_.size && given_twice_.empty();
   const int joined = joined_;
+  const std::string given_twice = given_twice_;
   lock.unlock();
+  if (!given_twice.empty()) throw Error(ErrorCode::value, given_twice);
   if (joined != options_.size) {
     throw Error(ErrorCode::io, "Timed out after " + std::to_string(options_.timeout.count() / 1000) +
                                    " seconds waiting for clients. " + std::to_string(joined) + "/" +
@@ -190,10 +211,31 @@ void Watch::welcome_all() {
   send({.kind = Message::Kind::welcome});
 }
 
+/// Another rank 0 that came later has put itself in the place of this one, or was told so by that one.
+void Watch::check_alone() {
+  if (store_->check({kTwice})) return end_meeting(store_->get(kTwice));
+  const std::string hub = options_.store->get(kHubKey);
+  if (hub.starts_with(token_)) return;
+  PrefixStore other(hub.substr(0, kTokenSize), options_.store);
+  const std::string facts = other.get(kFacts + std::to_string(options_.rank));
+  const std::string sentence = twice(options_.rank, own_facts(), facts.substr(0, facts.find('\n')));
+  other.set(kTwice, sentence);
+  end_meeting(sentence);
+}
+
+void Watch::meet_other_hub(const std::shared_ptr<Store>& store) {
+  constexpr Milliseconds kAnswer(3000);
+  const std::string token = make_token();
+  PrefixStore own(token, store);
+  own.set_timeout(kAnswer);
+  own.set(std::string(kFacts) + "0", own_facts());
+  store->set(kHubKey, token + "0 nowhere");
+  throw Error(ErrorCode::value, own.get(kTwice));
+}
+
 void Watch::say_facts() {
   store_ = std::make_shared<PrefixStore>(token_, options_.store);
-  store_->set(kFacts + std::to_string(options_.rank),
-              host_name() + ", process " + std::to_string(::getpid()) + "\n" + options_.said);
+  store_->set(kFacts + std::to_string(options_.rank), own_facts() + "\n" + options_.said);
 }
 
 void Watch::read_facts() {
@@ -381,13 +423,43 @@ bool Watch::take_message(Peer& peer) {
 bool Watch::take_hello(Peer& peer, const Message& message) {
   if (message.kind != Message::Kind::hello || message.text != token_) return false;
   const std::scoped_lock lock(sending_, mutex_);
-  const bool is_there =
-      std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) { return each->rank == message.rank; });
-  if (is_complete_ || is_there) return false;
+  if (is_complete_) return false;
+  const auto same =
+      std::find_if(peers_.begin(), peers_.end(), [&](const auto& each) { return each->rank == message.rank; });
+  if (same != peers_.end()) {
+    refuse_second(peer, **same, message.group);
+    return false;
+  }
   peer.rank = message.rank;
+  peer.facts = message.group;
   ++joined_;
   changed_.notify_all();
   return true;
+}
+
+/// Unless it is the same process once more, or the first one has ended and that is not noticed yet: then it may come
+/// again. All that are here hear of it, and rank 0 waits no longer.
+void Watch::refuse_second(const Peer& second, const Peer& first, const std::string& facts) {
+  char next = 0;
+  const bool has_ended = ::recv(first.socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  if (has_ended || facts.empty() || first.facts == facts || !given_twice_.empty()) return;
+  tell_twice(twice(first.rank, first.facts, facts), &second);
+}
+
+void Watch::end_meeting(const std::string& sentence) {
+  const std::scoped_lock lock(sending_, mutex_);
+  tell_twice(sentence, nullptr);
+}
+
+// REQUIRES: both are locked.
+void Watch::tell_twice(const std::string& sentence, const Peer* also) {
+  given_twice_ = sentence;
+  const std::string bytes = Message{.kind = Message::Kind::twice, .text = sentence}.packed();
+  for (const auto& peer : peers_) {
+    if ((peer->rank >= 0 || peer.get() == also) && peer->socket.is_open())
+      peer->socket.send_all(bytes, deadline_after(Milliseconds(1000)));
+  }
+  changed_.notify_all();
 }
 
 void Watch::obey(const Message& message) {
@@ -406,6 +478,7 @@ void Watch::obey(const Message& message) {
     }
     case Message::Kind::hello:
     case Message::Kind::welcome:
+    case Message::Kind::twice:
       return;
   }
 }

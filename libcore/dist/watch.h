@@ -51,8 +51,12 @@ class Watch {
     std::string fingerprint;
   };
 
-  /// Returns when all are there. LostStore where the store ends before that.
+  /// Returns when all are there. LostStore where the store ends before that; Error(value) "rank 1 is given to two
+  /// processes: (gpu03, process 4711) and (gpu04, process 815). ...".
   explicit Watch(const Options& options);
+  /// Of a rank 0 that could not serve the store since another process does: where that is a rank 0 which waits for the
+  /// others, the same Error(value) on both; else Error(io) after some seconds.
+  [[noreturn]] static void meet_other_hub(const std::shared_ptr<Store>& store);
   /// Says goodbye.
   ~Watch();
   Watch(const Watch&) = delete;
@@ -88,7 +92,8 @@ class Watch {
   struct Peer {
     Socket socket;
     std::string input;
-    int rank = -1;  // not known yet
+    int rank = -1;      // not known yet
+    std::string facts;  // "host, process 4711"
   };
 
   void start_hub();
@@ -100,6 +105,10 @@ class Watch {
   void read_facts();
   void stop_thread();
   bool take_hello(Peer& peer, const Message& message);
+  void refuse_second(const Peer& second, const Peer& first, const std::string& facts);
+  void check_alone();
+  void end_meeting(const std::string& sentence);
+  void tell_twice(const std::string& sentence, const Peer* also);
   void run();
   void close_when_complete();
   void accept_peer();
@@ -127,6 +136,7 @@ class Watch {
   std::vector<Position> positions_;
   int joined_ = 1;
   bool is_complete_ = false;  // all have joined
+  std::string given_twice_;   // of a rank that two processes have: what all are told
   bool said_failed_ = false;
   std::mutex sending_;
   std::mutex ticking_;

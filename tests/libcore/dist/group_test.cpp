@@ -22,6 +22,7 @@
 #include "tests/libcore/dist/kept_gradients.h"
 #include "tests/libcore/dist/rank_gpus.h"
 #include "tests/libcore/dist/ranks.h"
+#include "tests/support/forbidden_call.h"
 #include "tests/support/sha256.h"
 #include "tests/support/temp_dir.h"
 
@@ -215,6 +216,12 @@ void fork_a_child() {
   dist::barrier();
 }
 
+/// No rank reads the memory of another one then: one does not want it, or the system forbids it, as Yama does.
+void stay_far(const std::string& role) {
+  if (role == "sums_far" && std::getenv("RANK") == std::string("1")) ::setenv("CORE_DIST_NEAR", "0", 1);
+  if (role == "sums_refused") test::forbid_call(SYS_process_vm_readv, EPERM);
+}
+
 int run_rank(const std::string& role) {
   return dist::run_main([&] {
     if (role == "late") {
@@ -229,7 +236,7 @@ int run_rank(const std::string& role) {
     }
     const bool is_brief = role == "hang" || role == "cut";
     const bool meets_by_mpi = role == "meets";
-    if (role == "sums_far" && std::getenv("RANK") == std::string("1")) ::setenv("CORE_DIST_NEAR", "0", 1);
+    stay_far(role);
     dist::init_process_group({.backend = meets_by_mpi ? "gloo" : test::default_backend(),
                               .init_method = meets_by_mpi ? "mpi://" : "env://",
                               .timeout = milliseconds(is_brief ? 1500 : 10'000)});
@@ -254,7 +261,7 @@ int run_rank(const std::string& role) {
       if (role == "power_wrapped") test::wrap_power_sgd();
       if (role == "power_buckets") test::power_sgd_in_buckets();
       if (role == "static_join") test::join_static_graph();
-      if (role == "sums" || role == "sums_far") say_sums();
+      if (role.starts_with("sums")) say_sums();
       if (role == "messages") exchange_messages();
       if (role == "words") say_words();
       if (role == "groups") make_groups();
@@ -462,9 +469,12 @@ TEST(Gloo, HasTheSameBitsThroughMemoryAndThroughSockets) {
     const std::vector<test::Ending> by_sockets =
         test::run_ranks({.role = "sums", .size = size, .environment = {{"CORE_DIST_NEAR", "0"}}, .backend = "gloo"});
     const std::vector<test::Ending> by_choice = test::run_ranks({.role = "sums_far", .size = size, .backend = "gloo"});
+    const std::vector<test::Ending> refused =
+        test::run_ranks({.role = "sums_refused", .size = size, .backend = "gloo"});
     for (std::size_t rank = 0; rank < near.size(); ++rank) {
       EXPECT_EQ(near[rank].report, by_sockets[rank].report) << near[rank].errors;
       EXPECT_EQ(near[rank].report, by_choice[rank].report) << by_choice[rank].errors;
+      EXPECT_EQ(near[rank].report, refused[rank].report) << refused[rank].errors;
       EXPECT_THAT(near[rank].report, testing::EndsWith("done\n"));
     }
   }

@@ -73,6 +73,18 @@ void wait_in_vain() {
   }
 }
 
+/// Says how many seconds it took and why it ended. REQUIRES: that it cannot succeed.
+void meet_in_vain(const std::string& method) {
+  const double begin = now();
+  try {
+    dist::init_process_group({.init_method = method, .timeout = seconds(30)});
+    sum_once();
+  } catch (const core::Error& error) {
+    test::say("time " + std::to_string(now() - begin));
+    test::say(error.what());
+  }
+}
+
 /// A store in which a rank is killed, or stands for five seconds and then ends, as soon as it does this: "set gloo/1"
 /// with any key that ends so.
 class Trap final : public dist::Store {
@@ -146,6 +158,7 @@ int run_rank(const std::string& role, const std::string& argument) {
     if (role == "connect") connect(argument);
     if (role == "wait_and_die") die_while_waiting(argument);
     if (role == "wait_in_vain") wait_in_vain();
+    if (role == "meet_in_vain") return meet_in_vain(argument), 0;
     if (role == "once") {
       dist::init_process_group({.init_method = argument.empty() ? "env://" : argument, .timeout = seconds(20)});
       sum_once();
@@ -387,6 +400,42 @@ TEST_F(Meeting, WaitsForOneTimeOutForARankThatStands) {
       EXPECT_LT(told(ending).time - told(endings[1]).time, 4.5) << place;
     }
   }
+}
+
+/// Who counts wrong gives two processes one rank.
+void expect_twice(const std::vector<std::string>& ranks, const std::string& size, const std::string& method,
+                  const std::string& rank) {
+  const int port = test::free_port();
+  std::vector<test::Ending> endings(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      std::this_thread::sleep_for(milliseconds(300 * i));
+      endings[i] = test::run_ranks({.role = "meet_in_vain",
+                                    .arguments = {method},
+                                    .environment = at(port, {{"RANK", ranks[i]}, {"WORLD_SIZE", size}}),
+                                    .limit = seconds(60),
+                                    .backend = "gloo"})[0];
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const test::Ending& ending : endings) {
+    const Told said = told(ending);
+    EXPECT_THAT(said.text, testing::ContainsRegex("rank " + rank +
+                                                  " is given to two processes: \\(.+, process [0-9]+\\) and \\(.+, "
+                                                  "process [0-9]+\\)\\. Each process needs a RANK of its own"));
+    EXPECT_LT(said.time, 8) << said.text;
+    EXPECT_FALSE(ending.timed_out);
+  }
+}
+
+TEST_F(Meeting, ARankOfTwoProcessesIsNamedByAll) {
+  const test::TempDir folder;
+  expect_twice({"0", "1", "1"}, "3", "env://", "1");
+  expect_twice({"1", "1", "0"}, "3", "env://", "1");
+  expect_twice({"0", "0"}, "2", "env://", "0");
+  expect_twice({"0", "1", "1"}, "3", "file://" + (folder.path() / "a").string(), "1");
+  expect_twice({"0", "0"}, "2", "file://" + (folder.path() / "b").string(), "0");
 }
 
 }  // namespace
