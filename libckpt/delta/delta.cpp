@@ -127,7 +127,7 @@ class Differences {
       const bool can = other != base_.end() && covers_storage(*named.entry) && fits(*named.entry, *other->second);
       if (!can || (wanted && !compares(*named.entry, *wanted))) return kWhole;
       known.mark = wanted ? *wanted : best_mark(*named.entry, *other->second);
-      start(*named.entry, *other->second, wanted.has_value(), known);
+      start(named, *other->second, wanted.has_value(), known);
     }
     if (known.bytes == nullptr) return kWhole;
     replaced_.replace(named.entry, replacement(*named.entry, known));
@@ -148,11 +148,12 @@ class Differences {
     return detail::foretelling_pays(*other.bytes, *entry.bytes) ? kForetold : kDifference;
   }
 
-  void start(const Entry& entry, const Entry& other, bool apply, Known& known) const {
+  void start(const NamedEntry& named, const Entry& other, bool apply, Known& known) const {
+    const Entry& entry = *named.entry;
     const std::uint32_t width = word_width(entry);
     const detail::ForetoldParts parts = known.mark == kForetold ? parts_of(entry) : detail::ForetoldParts{};
     if (apply) {
-      const detail::Adding how{width, known.mark == kBits, parts.bytes};
+      const detail::Adding how{width, known.mark == kBits, parts.bytes, named.name};
       known.bytes = detail::sum_source(other.bytes, entry.bytes, how, base_file_);
     } else if (parts.bytes > 0) {
       known.bytes = detail::foretold_source(other.bytes, entry.bytes, parts, base_file_);

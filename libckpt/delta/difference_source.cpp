@@ -10,6 +10,7 @@
 #include "libckpt/io/scratch.h"
 #include "libckpt/io/word_planes.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -125,6 +126,12 @@ class SumSource final : public WordSource<ByteSource> {
     std::string file;  ///< at fault where it is damaged; "" where that is said elsewhere
   };
 
+  /// What is unpacked without the check of its source must say itself whose bytes are damaged.
+  template <class Body>
+  static void unpack(const Link& link, const Body& body) {
+    link.how.name.empty() ? body() : core::with_context(core::quote(link.how.name), body);
+  }
+
   void read_words(std::uint64_t offset, MutableBytes out) const override {
     while (!out.empty()) {
       const std::uint64_t size = piece_at(offset, out.size());
@@ -159,8 +166,10 @@ class SumSource final : public WordSource<ByteSource> {
       if (link.how.part == 0) return {};
       const std::size_t before = all.size();
       in_file(link.file, [&] {
-        auto found = find_foretold(*link.difference, link.how.part, offset);
-        if (found) all.push_back(std::move(*found));
+        unpack(link, [&] {
+          auto found = find_foretold(*link.difference, link.how.part, offset);
+          if (found) all.push_back(std::move(*found));
+        });
       });
       if (all.size() == before) return {};
     }
@@ -173,7 +182,7 @@ class SumSource final : public WordSource<ByteSource> {
       const MutableBytes block = piece.first(std::min<std::uint64_t>(kPredictedBlock, piece.size()));
       in_file(base_file_, [&] { base_->read(offset, block); });
       for (std::size_t i = 0; i < links_.size(); ++i) {
-        in_file(links_[i].file, [&] { foretold[i].add(within, block); });
+        in_file(links_[i].file, [&] { unpack(links_[i], [&] { foretold[i].add(within, block); }); });
       }
       piece = piece.subspan(block.size());
       offset += block.size();
@@ -196,9 +205,19 @@ class SumSource final : public WordSource<ByteSource> {
     return std::min({most, kPiece, chunk % width() == 0 ? chunk : kPiece});
   }
 
+  /// False where the difference is in none of the forms that are added while they are unpacked.
+  static bool add_unpacked(const Link& link, std::uint64_t offset, MutableBytes to) {
+    bool done = false;
+    unpack(link, [&] {
+      done = link.how.part != 0 && add_foretold(*link.difference, link.how.part, offset, to);
+      if (done || link.packed == nullptr || link.how.bits) return;
+      done = link.packed->add_to(offset, link.how.width, to);
+    });
+    return done;
+  }
+
   void add(const Link& link, std::uint64_t offset, MutableBytes to) const {
-    if (link.how.part != 0 && add_foretold(*link.difference, link.how.part, offset, to)) return;
-    if (link.packed != nullptr && !link.how.bits && link.packed->add_to(offset, link.how.width, to)) return;
+    if (add_unpacked(link, offset, to)) return;
     for_pieces(*link.difference, offset, to, [&](MutableBytes piece, Bytes difference) {
       if (!link.how.bits) return add_words(difference, link.how.width, piece);
       for (std::size_t i = 0; i < piece.size(); ++i) piece[i] ^= difference[i];

@@ -14,6 +14,7 @@ struct Adding {
   std::uint32_t width = 1;
   bool bits = false;       ///< the difference is the exclusive or, of any width
   std::uint64_t part = 0;  ///< not 0: words are foretold (foretold_source.h), in parts of so many bytes
+  std::string name = "";   ///< of the tensor, the context of errors in unpacking the difference
 };
 
 /// The differences of words of `width` that lead from `from` to `to`. `file`: where `from` lies, the context of errors

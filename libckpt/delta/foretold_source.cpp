@@ -89,6 +89,7 @@ class ForetoldSource final : public TrimmedBytes {
   const Directions* directions() const {
     std::call_once(directions_once_, [&] {
       const std::uint64_t row = parts_.columns * kWord, rows = size() / row;
+      if (!has_factors(part(), parts_.columns)) return;  // rows may be as long as parts
       const std::uint64_t count = std::min(rows, kDirectionRows) / 2 * 2;
       core::ByteVector before(count * row), after(count * row);
       for (std::uint64_t i = 0; i < count; ++i) {

@@ -337,11 +337,11 @@ Factors factors_of(Wide& u, Wide& v) {
 constexpr std::size_t kLeastPairs = 128;  ///< of rows, that are enough
 constexpr int kIterations = 2;
 
-bool can_have_factors(Bytes words, std::uint64_t columns) {
-  return columns >= kLeastSide && words.size() / 2 / columns >= kLeastSide;
-}
-
 }  // namespace
+
+bool can_have_factors(std::uint64_t bytes, std::uint64_t columns) {
+  return columns >= kLeastSide && bytes / 2 / columns >= kLeastSide;
+}
 
 /// The numbers of V.
 struct Directions {
@@ -350,7 +350,7 @@ struct Directions {
 };
 
 std::shared_ptr<const Directions> find_directions(Bytes before, Bytes after, std::uint64_t columns) {
-  if (!can_have_factors(before, columns)) return nullptr;
+  if (!can_have_factors(before.size(), columns)) return nullptr;
   const std::size_t pairs = before.size() / 2 / columns / 2;
   Wide v(columns), next(columns);
   put_signs(v);
@@ -365,7 +365,7 @@ std::shared_ptr<const Directions> find_directions(Bytes before, Bytes after, std
 }
 
 Factors find_factors(Bytes before, Bytes after, std::uint64_t columns, const Directions* along) {
-  if (along == nullptr || along->columns != columns || !can_have_factors(before, columns)) return {};
+  if (along == nullptr || along->columns != columns || !can_have_factors(before.size(), columns)) return {};
   const std::size_t rows = before.size() / 2 / columns;
   Wide v(columns), u(rows);
   v.numbers = along->numbers;

@@ -23,6 +23,9 @@ struct Factors {
   std::vector<std::int8_t> columns;
 };
 
+/// Whether a matrix is large enough.
+bool can_have_factors(std::uint64_t bytes, std::uint64_t columns);
+
 /// Directions that rows of differences have in common, of which factors are found; none where a matrix is too small.
 struct Directions;
 std::shared_ptr<const Directions> find_directions(Bytes before, Bytes after, std::uint64_t columns);

@@ -319,6 +319,10 @@ class BlockWriter {
 
 }  // namespace
 
+bool has_factors(std::uint64_t bytes, std::uint64_t columns) {
+  return detail::can_have_factors(bytes, columns);
+}
+
 std::shared_ptr<const detail::Directions> common_directions(Bytes before, Bytes after, std::uint64_t columns) {
   const detail::NearestRounding rounding;
   return detail::find_directions(before, after, columns);
@@ -378,7 +382,9 @@ struct PredictedWords::Head {
   /// Bytes of the block, room behind which is there.
   void read(std::size_t i, MutableBytes out) const {
     in.read(blocks[i].at, out);
-    if (sum_of_bytes(out) != blocks[i].checksum) damaged_words("the checksum of a block is another one");
+    if (sum_of_bytes(out) == blocks[i].checksum) return;
+    damaged_words("the checksum of block " + std::to_string(i) + " of " + std::to_string(blocks.size()) +
+                  " is another one");
   }
   void add(std::size_t i, MutableBytes words, PieceRoom& room) const;
 };

@@ -19,6 +19,9 @@ namespace detail {
 struct Directions;
 }
 
+/// Whether a matrix of so many bytes and columns is large enough for directions to help.
+bool has_factors(std::uint64_t bytes, std::uint64_t columns);
+
 /// What the rows of a matrix move along, found of all or some of them; null where nothing is.
 std::shared_ptr<const detail::Directions> common_directions(Bytes before, Bytes after, std::uint64_t columns);
 

@@ -322,6 +322,62 @@ TEST(Delta, EveryFlippedBitOfWhatIsForetoldIsFound) {
   }
 }
 
+/// Also where it is unpacked without the check of the whole, which knows the name.
+TEST(Delta, DamageInADifferenceNamesItsTensor) {
+  TempDir dir;
+  const auto at = [](unsigned step) {
+    core::ByteVector floats(12'000, static_cast<std::byte>(60 + step));
+    return checkpoint(dict({{"row", ckpt::value_at(weights_at(step).root, "row")},
+                            {"f", tensor_of(core::DType::f32, {3000}, std::move(floats))}}));
+  };
+  const std::filesystem::path file = dir.path() / "d.ckpt";
+  const auto entries = ckpt::list_entries(saved(dir, ckpt::make_delta(at(0), at(1)), "d.ckpt").root);
+  const std::string whole = read_file(file);
+  for (const ckpt::NamedEntry& named : entries) {
+    const ckpt::FileRange range = *ckpt::detail::stored_payload(*named.entry->bytes)->stored()->file_range();
+    std::string changed = whole;
+    char& last = changed[range.offset + range.length - 1];
+    last = static_cast<char>(last ^ 1);
+    write_file(file, changed);
+    const Checkpoint back = ckpt::apply_delta(at(0), ckpt::open_delta(file));
+    const core::Error error = error_of([&] { ckpt::save(back, dir.path() / "back.ckpt", {.durable = false}); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_THAT(error.what(), HasSubstr("d.ckpt: '" + named.name + "': packed words are damaged: the"));
+  }
+}
+
+/// Counts what is read of others.
+class CountedBytes final : public ckpt::ByteSource {
+ public:
+  explicit CountedBytes(ckpt::SourcePtr bytes) : bytes_(std::move(bytes)) {}
+  std::uint64_t size() const override { return bytes_->size(); }
+  void read(std::uint64_t offset, core::MutableBytes out) const override {
+    read_ += out.size();
+    bytes_->read(offset, out);
+  }
+  void require_unchanged() const override {}
+  std::uint64_t count() const { return read_; }
+
+ private:
+  ckpt::SourcePtr bytes_;
+  mutable std::uint64_t read_ = 0;
+};
+
+/// Parts of few rows cannot use directions, and rows for them may be as long as parts: all of them would be in memory.
+TEST(Delta, RowsForDirectionsAreReadWhereTheyHelp) {
+  const auto read_for_a_part = [](std::uint64_t rows, std::uint64_t columns, std::uint64_t part_rows) {
+    const auto before = std::make_shared<CountedBytes>(ckpt::memory_source(core::ByteVector(2 * rows * columns)));
+    const auto after = std::make_shared<CountedBytes>(ckpt::memory_source(core::ByteVector(2 * rows * columns)));
+    const std::uint64_t part = 2 * part_rows * columns;
+    core::ByteVector out(part);
+    ckpt::detail::foretold_source(before, after, {part, columns}, "")->read(0, out);
+    EXPECT_EQ(before->count(), after->count());
+    return before->count();
+  };
+  EXPECT_EQ(read_for_a_part(300, 10'000, 100), 2 * 100 * 10'000U);
+  EXPECT_EQ(read_for_a_part(300, 1000, 150), 2 * (150 + 256) * 1000U);
+}
+
 TEST(Delta, AsksForAnotherCodecAreHeard) {
   TempDir dir;
   for (ckpt::Codec codec : {ckpt::Codec::gzip, ckpt::Codec::none}) {

@@ -250,7 +250,7 @@ TEST(PredictedWords, SaysWhatIsWrongWithThem) {
   EXPECT_EQ(with(kRankAt, 17), "packed words are damaged: their rank is 17 where 16 is the most");
   EXPECT_EQ(with(23, 101), "packed words are damaged: their shift is 101 where 100 is the most");
   EXPECT_EQ(with(18, 0x10), "packed words are damaged: their number of columns is 1048776 where 40000 is the most");
-  EXPECT_EQ(with(packed.size() - 1, 0x99), "packed words are damaged: the checksum of a block is another one");
+  EXPECT_EQ(with(packed.size() - 1, 0x99), "packed words are damaged: the checksum of block 0 of 1 is another one");
 }
 
 /// Whatever the caller's floats are rounded to, what is foretold is the same.
