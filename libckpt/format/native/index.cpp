@@ -298,6 +298,16 @@ void check_chunks(const Payload& payload, std::uint64_t count) {
     throw_corrupt("a payload has " + std::to_string(count) + " chunks, not " + std::to_string(expected));
 }
 
+/// Of a trimmed chunk only zeros are left out, and never all of its bytes.
+void check_trimmed(const Payload& payload) {
+  if (payload.codec != NativeCodec::trimmed) return;
+  for (const std::uint32_t stored : payload.chunks.stored) {
+    if (stored > 0 && stored <= payload.chunks.chunk) continue;
+    throw_corrupt("a chunk of " + std::to_string(payload.chunks.chunk) + " bytes takes " + std::to_string(stored) +
+                  " without the zeros at its end");
+  }
+}
+
 /// Of a payload that is packed.
 void take_chunks(ByteCursor& in, Payload& payload) {
   payload.chunks.run = in.take<std::uint64_t>();
@@ -311,6 +321,7 @@ void take_chunks(ByteCursor& in, Payload& payload) {
   payload.chunks.stored.resize(count);
   for (std::uint32_t& stored : payload.chunks.stored) total += stored = sizes.take<std::uint32_t>();
   if (total != payload.stored) throw_corrupt("the chunks of a payload do not add up");
+  check_trimmed(payload);
 }
 
 void require_end_of_chunks(const ByteCursor& in) {

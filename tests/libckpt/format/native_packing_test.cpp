@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <thread>
 
 #include "libckpt/delta/delta.h"
@@ -171,6 +172,31 @@ TEST_F(NativePacking, DifferencesInPartsOfWordsAreCorrupt) {
               testing::HasSubstr("chunks of 12001 bytes in runs of 12000 hold no whole words of 4"));
   EXPECT_THAT(error_with([](core::ByteVector& index) { core::store_le<std::uint64_t>(&index[kRun], 6); }),
               testing::HasSubstr("chunks of 12000 bytes in runs of 6 hold no whole words of 4"));
+}
+
+TEST_F(NativePacking, TrimmedChunksOfNoBytesAreCorrupt) {
+  const auto at = [](float by) {
+    core::ByteVector bytes;
+    std::uint64_t state = 1;
+    const auto next = [&state] {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      return static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31F;
+    };
+    for (int i = 0; i < 40'000; ++i) {
+      const float value = 0.03F * next(), move = by * next();
+      core::append_le(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value + move) >> 16));
+    }
+    return test::checkpoint({{"w", Value::tensor(test::entry(DType::bf16, {200, 200}, bytes))}});
+  };
+  save(make_delta(at(0), at(1e-3F)), path(), {.codec = Codec::zstd});
+  ASSERT_EQ(codec_of(*list_entries(open_delta(path()).root)[0].entry), "trimmed");
+  constexpr std::size_t kStored = 16 + 2 * 32 + 16 + 16, kSize = kStored + 32 + 16 + 16;
+  test::edit_index(path(), [&](core::ByteVector& index) {
+    ASSERT_EQ(core::load_le<std::uint32_t>(&index[kStored]), core::load_le<std::uint32_t>(&index[kSize]));
+    core::store_le(&index[kStored], std::uint64_t{0});
+    core::store_le(&index[kSize], std::uint32_t{0});
+  });
+  EXPECT_THAT(test::error_of([&] { open_delta(path()); }), testing::HasSubstr("a chunk of 80000 bytes takes 0"));
 }
 
 TEST_F(NativePacking, ReindexReadsFastFloats) {
