@@ -72,8 +72,7 @@ class PartDatasets {
                   "the dataset in its part " + quote(file_) + " has another shape than the index says");
     }
     for (const Hdf5Filter& filter : dataset->second->filters) {
-      if (filter.id == detail::kFastFilter || filter.id == detail::kDeltaFilter) {
-        const std::string codec = filter.id == detail::kFastFilter ? "fast" : "delta";
+      if (const std::string codec = own_codec(filter.id); !codec.empty()) {
         refuse("its part " + quote(file_) + " is packed by the codec '" + codec + "', which HDF5 cannot read");
       }
       needs_zstd = needs_zstd || filter.id == kZstdFilter;
@@ -82,6 +81,13 @@ class PartDatasets {
   }
 
  private:
+  /// Of a filter that is known to this project alone; "" for others.
+  static std::string own_codec(std::uint32_t filter) {
+    if (filter == detail::kFastFilter) return "fast";
+    if (filter == detail::kDeltaFilter) return "delta";
+    return filter == detail::kTrimmedFilter ? "trimmed" : "";
+  }
+
   /// HDF5 would cast a piece of another dtype without a word.
   void require_alike(const Entry& entry, core::DType dtype, const core::Shape& sizes) const {
     if (entry.dtype == dtype && entry.shape == sizes) return;
