@@ -111,6 +111,20 @@ TEST(AdamDenormals, WithAnyKindOfDecay) {
   expect_plain_bits({.weight_decay = 0.01, .decoupled = true});
   expect_plain_bits({.weight_decay = 0.01}, 0);
 }
+/// A step of nothing still adds a zero, whose sign is the moment's: -0 + 0 is 0.
+TEST(AdamDenormals, KeepTheSignOfZeroAtARateOfZero) {
+  core::Parameter param(core::zeros({16}));
+  core::Adam adam({param}, core::AdamOptions{.lr = 0});
+  param.set_grad(core::zeros({16}));
+  adam.step();
+  for (const auto& [name, tensor] : adam.state_of(param)) {
+    if (name == "exp_avg") tensor.fill_(-0x1p-140);
+  }
+  param.detach().fill_(-0.0);
+  adam.step();
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(bits(param.data<float>()[i]), 0U);
+}
+
 TEST(AdamDenormals, WithNumbersThatNeedEveryDigit) {
   expect_plain_bits({.lr = 3e-2, .beta1 = 0.98, .beta2 = 0.9});
   expect_plain_bits({.beta1 = 0.999, .eps = 1e-30});  // sums of more digits than f64 has: one by one

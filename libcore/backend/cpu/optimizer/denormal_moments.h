@@ -67,7 +67,7 @@ struct DenormalRules {
   float weight1;  ///< of it in the first moment
   float beta2;
   float shrink;  ///< of the parameter
-  float floor;   ///< from this magnitude on a parameter does not see a first moment up to 2^-125
+  float floor;   ///< above this magnitude a parameter does not see a first moment up to 2^-125
   bool allowed;
 
   DenormalRules(float grad_sign, double decay, float first_weight, float second_beta, float shrunk, float rate,
@@ -99,7 +99,7 @@ struct ReplacedMoments {
       const HalfBlock change = rules.sign < 0 ? -grad - first : grad - first;
       mean[half] = small_sum(where(tiny[half], change), rules.weight1, where(tiny[half], first)) & tiny[half];
       second[half] = small_sum(where(low[half], square), rules.beta2, HalfBlock{}) & low[half];
-      seen |= tiny[half] & ((grad != 0) | ~(magnitude(load<HalfBlock>(p + here) * rules.shrink) >= rules.floor));
+      seen |= tiny[half] & ((grad != 0) | ~(magnitude(load<HalfBlock>(p + here) * rules.shrink) > rules.floor));
     }
     if (any_of(seen)) return false;
     for (int half = 0; half < 2; ++half) {
