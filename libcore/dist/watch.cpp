@@ -40,10 +40,11 @@ std::string own_facts() {
   return host_name() + ", process " + std::to_string(::getpid());
 }
 
-/// Two processes of one rank: whoever starts them counts wrong, and waiting helps none of them.
+/// Two processes of one rank: whoever starts them counts wrong, or starts a second training where there is one, and
+/// waiting helps none of them.
 std::string twice(int rank, const std::string& first, const std::string& second) {
   return "rank " + std::to_string(rank) + " is given to two processes: (" + first + ") and (" + second +
-         "). Each process needs a RANK of its own";
+         "). Each process needs a RANK of its own, and each training a port or file of its own";
 }
 
 constexpr std::size_t kTokenSize = 32;
