@@ -99,8 +99,6 @@ bool is_opaque(const core::Backend& backend) {
 }
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// So much is copied sooner than the tables of a large process's pages.
-constexpr std::size_t kFewBytes = std::size_t{8} << 20;
 
 struct Mapped {
   void* data;
@@ -336,9 +334,9 @@ std::vector<Snapshot::Copy> Snapshot::take_copies() {
 }
 
 void Snapshot::freeze_on_host() {
-  const bool is_little = host_bytes() <= kFewBytes;
+  const bool freezes = FrozenMemory::is_sooner_than_copying(host_bytes());
   place(copies_);  // before there is a child, which is to have none of it
-  if (!is_little) frozen_ = FrozenMemory::make();
+  if (freezes) frozen_ = FrozenMemory::make();
   const auto is_held = [&](const Asked& asked) {
     return frozen_ != nullptr && frozen_->holds(asked.second, asked.first->size());
   };

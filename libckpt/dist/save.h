@@ -37,9 +37,9 @@ struct SaveOptions {
   /// what is saved is what was there at the call all the same, by whatever it is changed behind it. For as long as the
   /// copy takes a child process then shares the memory, so that each page of this process that anything writes is
   /// copied by the kernel first: steps take longer meanwhile, in all by more than a copy, and memory as much more as
-  /// they write. What the kernel
-  /// does not do that for (shared memory, bytes of files) and up to 8 MiB in all are copied in the call; so is
-  /// everything where the system gives no child or does not let its memory be read.
+  /// they write. What the kernel does not do that for (shared memory, bytes of files), up to 8 MiB in all or an eighth
+  /// of the memory of this process, and everything where the system gives no child or does not let its memory be read
+  /// are copied in the call.
   bool copy_in_call = false;
 };
 

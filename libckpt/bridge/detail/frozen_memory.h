@@ -1,10 +1,11 @@
 #pragma once
 // FrozenMemory: the memory of this process as it was at one moment, for who copies it later. A process of our own,
 // which does nothing but be there, shares all pages with this one, and the kernel copies those that either writes
-// (copy-on-write). The program does not see it: it ends without a signal, wait() does not report it, and it has the
-// same table of descriptors, so that it keeps no file or socket open. It ends with the thread that made it. Thread
-// safety: read() from many threads. Use: auto frozen = ckpt::FrozenMemory::make(); change(memory); if (frozen !=
-// nullptr && frozen->holds(memory, bytes)) frozen->read(memory, copy, bytes);
+// (copy-on-write). The program does not see it: it ends without a signal, wait() does not report it, and it keeps no
+// file or socket open. It ends with the thread that made it. As with any fork(), memory that a driver pinned before
+// Linux 5.12 and did not keep from children (RDMA) is not to be written meanwhile. Thread safety: read() from many
+// threads. Use: auto frozen = ckpt::FrozenMemory::make(); change(memory); if (frozen != nullptr &&
+// frozen->holds(memory, bytes)) frozen->read(memory, copy, bytes);
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,8 @@ namespace ckpt {
 
 class FrozenMemory {
  public:
+  /// Whether making one takes less time than copying so much: not of a process that is many times as large.
+  static bool is_sooner_than_copying(std::size_t bytes);
   /// By the thread that will destroy it. Null where the system gives no such process or does not let its memory be read
   /// (seccomp, Yama, no /proc).
   static std::unique_ptr<FrozenMemory> make();

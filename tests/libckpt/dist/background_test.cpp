@@ -1,6 +1,7 @@
 // Saves in the background of one rank: what is saved is what was there at the call, whatever is done right behind it,
 // and the program sees nothing of the process that keeps it.
 #include <gmock/gmock.h>
+#include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -217,6 +218,58 @@ TEST(FrozenMemory, HoldsWhatWasThereAndHasNoDescriptorOfItsOwn) {
   char next = 0;
   EXPECT_EQ(::read(pipe[0], &next, 1), 0) << "somebody holds the other end open";
   ::close(pipe[0]);
+}
+
+TEST(FrozenMemory, KeepsNoDescriptorAndIsTheFirstToBeKilled) {
+  const std::unique_ptr<FrozenMemory> frozen = FrozenMemory::make();
+  ASSERT_NE(frozen, nullptr);
+  const fs::path process = "/proc/" + std::to_string(frozen->process());
+  int tries = 500;
+  while (!fs::is_empty(process / "fd") && --tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(fs::is_empty(process / "fd")) << "a port of a killed parent stays taken";
+  int score = 0;
+  std::ifstream(process / "oom_score_adj") >> score;
+  EXPECT_EQ(score, 1000);
+}
+
+/// A process of this number that is no child of this one; false where that is for root alone.
+bool take_number(int number) {
+  const pid_t between = ::fork();
+  if (between == 0) {
+    std::array<int, 1> wanted{number};
+    clone_args how{};
+    how.set_tid = reinterpret_cast<std::uintptr_t>(wanted.data());
+    how.set_tid_size = 1;
+    const long process = ::syscall(SYS_clone3, &how, sizeof how);
+    if (process == 0) ::sleep(60);
+    ::_exit(process == number ? 0 : 1);
+  }
+  int status = 0;
+  return ::waitpid(between, &status, 0) == between && status == 0;
+}
+
+TEST(FrozenMemory, EndsNoOtherProcessThatHasItsNumber) {
+  std::unique_ptr<FrozenMemory> frozen = FrozenMemory::make();
+  ASSERT_NE(frozen, nullptr);
+  const int number = frozen->process();
+  ::kill(number, SIGKILL);
+  ASSERT_EQ(::waitpid(-1, nullptr, __WALL), number);
+  if (!take_number(number)) GTEST_SKIP() << "the system lets nobody choose a process's number";
+  frozen = nullptr;
+  EXPECT_EQ(::kill(number, 0), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_NE(state_of(number), '\0');
+  EXPECT_NE(state_of(number), 'Z');
+  ::kill(number, SIGKILL);
+}
+
+TEST(FrozenMemory, IsNotForALittleOfALargeProcess) {
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  EXPECT_FALSE(FrozenMemory::is_sooner_than_copying(8 * kMiB));
+  EXPECT_TRUE(FrozenMemory::is_sooner_than_copying(128 * kMiB));
+  const std::vector<char> other(400 * kMiB, 1);
+  EXPECT_FALSE(FrozenMemory::is_sooner_than_copying(32 * kMiB)) << other.back();
+  EXPECT_TRUE(FrozenMemory::is_sooner_than_copying(400 * kMiB));
 }
 
 TEST(FrozenMemory, RunsNoHandlerAndEndsWithItsObject) {
