@@ -68,7 +68,10 @@ std::string path_of(int process, const char* name) {
 
 /// Of a system that runs out of memory it is the one to end, and a save fails, not the training. A wish.
 void offer_to_be_killed(int process) {
-  std::ofstream(path_of(process, "oom_score_adj")) << 1000;
+  const int file = ::open(path_of(process, "oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(file, "1000", 4);
+  ::close(file);
 }
 
 }  // namespace
