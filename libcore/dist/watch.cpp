@@ -23,9 +23,12 @@ constexpr char kEndedInOrder[] = "ended";
 constexpr char kHubKey[] = "watch/hub";
 constexpr char kFacts[] = "watch/facts/";
 constexpr char kTwice[] = "watch/twice";      // what the other rank 0 of this group is told
+constexpr char kHeard[] = "watch/heard";      // by the other rank 0, which says so
 constexpr char kWelcome[] = "watch/welcome";  // a name alone: it comes from rank 0 itself
 /// A rank 0 that does not answer may be one of an earlier group: then its key is looked at once more.
 constexpr Milliseconds kOneAttempt(5000);
+/// For which two processes that are both rank 0 wait for each other.
+constexpr Milliseconds kAnswer(3000);
 /// How long a rank 0 that has not welcomed anybody is waited for until it is asked whether there is a new one.
 constexpr Milliseconds kOneWait(500);
 constexpr Milliseconds kRetryPause(20);
@@ -172,7 +175,7 @@ std::unique_ptr<Watch::Peer> Watch::try_to_join(const std::string& hub, Deadline
 bool Watch::wait_for_welcome(Peer& hub, const std::string& said, Deadline deadline) {
   while (true) {
     while (!hub.socket.wait_for_input(std::min(deadline, deadline_after(kOneWait)))) {
-      if (Clock::now() >= deadline || options_.store->get(kHubKey) != said) return false;
+      if (Clock::now() >= deadline || !is_still_hub(hub, said)) return false;
     }
     char length[4];
     const Deadline soon = std::min(deadline, deadline_after(kOneAttempt));
@@ -186,6 +189,16 @@ bool Watch::wait_for_welcome(Peer& hub, const std::string& said, Deadline deadli
     if (message->kind == Message::Kind::welcome) return true;
     if (message->kind == Message::Kind::twice) throw Error(ErrorCode::value, message->text);
     obey(*message);
+  }
+}
+
+/// Whether the store names this rank 0, or that one has said something meanwhile: the store may have ended with it.
+bool Watch::is_still_hub(Peer& hub, const std::string& said) {
+  try {
+    return options_.store->get(kHubKey) == said;
+  } catch (const LostStore&) {
+    if (hub.socket.wait_for_input(Clock::now())) return true;
+    throw;
   }
 }
 
@@ -214,24 +227,34 @@ void Watch::welcome_all() {
 
 /// Another rank 0 that came later has put itself in the place of this one, or was told so by that one.
 void Watch::check_alone() {
-  if (store_->check({kTwice})) return end_meeting(store_->get(kTwice));
+  if (store_->check({kTwice})) {
+    const std::string said = store_->get(kTwice);
+    store_->set(kHeard, "");
+    return end_meeting(said);
+  }
   const std::string hub = options_.store->get(kHubKey);
   if (hub.starts_with(token_)) return;
   PrefixStore other(hub.substr(0, kTokenSize), options_.store);
   const std::string facts = other.get(kFacts + std::to_string(options_.rank));
   const std::string sentence = twice(options_.rank, own_facts(), facts.substr(0, facts.find('\n')));
   other.set(kTwice, sentence);
+  try {  // the store ends with this process
+    other.wait({kHeard}, kAnswer);
+  } catch (const Error&) {
+    // It has ended by itself.
+  }
   end_meeting(sentence);
 }
 
 void Watch::meet_other_hub(const std::shared_ptr<Store>& store) {
-  constexpr Milliseconds kAnswer(3000);
   const std::string token = make_token();
   PrefixStore own(token, store);
   own.set_timeout(kAnswer);
   own.set(std::string(kFacts) + "0", own_facts());
   store->set(kHubKey, token + "0 nowhere");
-  throw Error(ErrorCode::value, own.get(kTwice));
+  const std::string sentence = own.get(kTwice);
+  own.set(kHeard, "");
+  throw Error(ErrorCode::value, sentence);
 }
 
 void Watch::say_facts() {

@@ -100,6 +100,7 @@ class Watch {
   void join_hub();
   std::unique_ptr<Peer> try_to_join(const std::string& hub, Deadline deadline, std::string& why);
   bool wait_for_welcome(Peer& hub, const std::string& said, Deadline deadline);
+  bool is_still_hub(Peer& hub, const std::string& said);
   void welcome_all();
   void say_facts();
   void read_facts();
