@@ -78,7 +78,7 @@ violations() {
 # command_of FILE: what the build compiles it with, or nothing.
 command_of() { ninja -C "$build" -t commands lib/libckpt.a | grep -F -- "-c $1" | tail -n 1 || true; }
 
-# compile SOURCE COPY OBJECT, as the build does, but quickly. A united build compiles it together with others of its folder.
+# compile SOURCE COPY OBJECT, as the build does (ccache keeps it). A united build compiles it together with others of its folder.
 compile() {
   local command copy=$2 united
   command=$(command_of "$root/$1")
@@ -89,7 +89,7 @@ compile() {
     sed "s|\"$root/$1\"|\"$2\"|" "$united" >"$copy"
     command=$(command_of "$united")
   fi
-  command=$(sed -E -e 's/ -M[TF] [^ ]+//g; s/ -MD//; s/ -o [^ ]+//' -e "s| -c [^ ]+| -O0 -w -c $copy -o $3|" <<<"$command")
+  command=$(sed -E -e 's/ -M[TF] [^ ]+//g; s/ -MD//; s/ -o [^ ]+//' -e "s| -c [^ ]+| -w -c $copy -o $3|" <<<"$command")
   (cd "$build" && eval "$command")
 }
 
@@ -98,6 +98,9 @@ link() {
   command=$(ninja -C "$build" -t commands bin/fault_trials | tail -n 1)
   (cd "$build" && eval "${command/ -o bin\/fault_trials/ -o $2 $1}")
 }
+
+# without_bugs TRIAL OPERATIONS: the file with what the trial finds where nothing is planted; many bugs share it.
+without_bugs() { echo "$work/plain.$(cksum <<<"$1|$2" | tr ' ' .)"; }
 
 # try NUMBER: leaves "found", "missed" or what went wrong in the file NUMBER.answer.
 try() {
@@ -110,7 +113,7 @@ try() {
   elif ! compile "$source" "$copy" "$work/$1.o" || ! link "$work/$1.o" "$work/$1.run"; then
     echo "does not compile" >"$work/$1.answer"
   else
-    plain=$(violations "$build/bin/fault_trials" "$only" "$trial")
+    plain=$(cat "$(without_bugs "$trial" "$only")")
     planted=$(violations "$work/$1.run" "$only" "$trial")
     rm -f "$work/$1.run"
     if [ -z "$plain" ] || [ -z "$planted" ]; then
@@ -123,11 +126,21 @@ try() {
   fi
 }
 
+# start COMMAND...: beside others, as many as there are cores.
 running=0
-for i in "${!bugs[@]}"; do
-  try "$i" &
+start() {
+  "$@" &
   running=$((running + 1))
   if [ $running -ge "$(nproc)" ]; then wait -n; running=$((running - 1)); fi
+}
+find_without_bugs() { violations "$build/bin/fault_trials" "$2" "$1" >"$(without_bugs "$1" "$2")"; }
+while IFS='|' read -r trial only; do
+  start find_without_bugs "$trial" "$only"
+done < <(printf '%s\n' "${bugs[@]//\\|/}" | cut -d'|' -f4,5 | sort -u)
+wait
+running=0
+for i in "${!bugs[@]}"; do
+  start try "$i"
 done
 wait
 found=0
