@@ -16,6 +16,7 @@
 #include "libckpt/io/file_source.h"
 #include "libckpt/io/packed_differences.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/late_texts.h"
 #include "libckpt/tensor_row.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
@@ -207,7 +208,8 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     if (options.report != nullptr) {
       for (const Obstacle& obstacle : obstacles) options.report->dropped.push_back(describe(obstacle));
     }
-    const Checkpoint written = blocks_in_the_way ? without_blocks(checkpoint) : checkpoint;
+    Checkpoint written = blocks_in_the_way ? without_blocks(checkpoint) : checkpoint;
+    if (!format.takes_late_texts) written = detail::with_late_texts(std::move(written));
     std::optional<InPlaceEdit> edit = plan_in_place(written, path, options);
     if (!edit) require_values(format, written);  // an edit reads none
     edit ? edit_in_place(written, std::move(*edit), path, options) : format.write(written, path, options);

@@ -49,7 +49,10 @@ std::vector<Hash128> content_hashes(const std::vector<NamedEntry>& entries, cons
   std::uint64_t done = 0;
   parallel_for(entries.size(), options.threads, [&](std::size_t i) {
     if (same[i] != i) return;
-    out[i] = core::with_context(core::quote(entries[i].name), [&] { return content_hash(*entries[i].entry); });
+    out[i] = core::with_context(core::quote(entries[i].name), [&] {
+      const std::optional<Hash128> known = options.known ? options.known(*entries[i].entry) : std::nullopt;
+      return known ? *known : content_hash(*entries[i].entry);
+    });
     std::lock_guard lock(mutex);
     done += entries[i].entry->byte_size();
     if (options.progress) options.progress(done, total);

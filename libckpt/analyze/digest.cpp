@@ -117,7 +117,7 @@ class TreeBuilder {
 }  // namespace
 
 DigestResult digest(const std::vector<NamedEntry>& entries, const DigestOptions& options) {
-  std::vector<Hash128> contents = detail::content_hashes(entries, {options.threads, options.progress});
+  std::vector<Hash128> contents = detail::content_hashes(entries, {options.threads, options.progress, options.known});
   DigestResult out;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = *entries[i].entry;

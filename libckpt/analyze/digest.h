@@ -20,6 +20,8 @@
 // Thread safety: pure. Use: std::string name = ckpt::to_hex(ckpt::digest(checkpoint.root).model);
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ struct DigestOptions {
   std::size_t depth = 0;  ///< branches down to this many components get their own digest
   unsigned threads = 0;
   Progress progress = {};  ///< bytes
+  /// content(t) of tensors where it is known, which are then not read; may be none.
+  std::function<std::optional<Hash128>(const Entry&)> known = {};
 };
 
 struct DigestResult {

@@ -1,15 +1,18 @@
 #include "libckpt/delta/delta.h"
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "libckpt/analyze/digest.h"
 #include "libckpt/delta/difference_source.h"
 #include "libckpt/delta/foretold_source.h"
+#include "libckpt/delta/passing_hash.h"
 #include "libckpt/format/read_checkpoint.h"
 #include "libckpt/io/hash_text.h"
 #include "libckpt/io/word_planes.h"
+#include "libckpt/late_texts.h"
 #include "libckpt/transform/entry_map.h"
 #include "libckpt/view_key.h"
 #include "libcore/base/error.h"
@@ -40,10 +43,29 @@ const std::string* text_of(const Checkpoint& checkpoint, std::string_view key) {
   return nullptr;
 }
 
-Hash128 digest_of(const Checkpoint& checkpoint, const DeltaOptions& options) {
-  auto compute = [&] {
-    return digest(checkpoint.root, {.threads = options.threads, .progress = options.progress}).model;
-  };
+/// Hashes of sources that a save reads.
+class HashesOfSources {
+ public:
+  /// The hash of a source is null where it is computed already: one that two tensors have goes by twice.
+  std::shared_ptr<detail::PassingHash> add(const SourcePtr& source) {
+    const auto [at, is_new] = of_.try_emplace(source.get());
+    if (is_new) at->second = std::make_shared<detail::PassingHash>();
+    return is_new ? at->second : nullptr;
+  }
+  std::optional<Hash128> find(const Entry& entry) const {
+    if (entry.conjugate || entry.negative) return std::nullopt;  // its values are not those of the source
+    const auto at = of_.find(entry.bytes.get());
+    return at == of_.end() ? std::nullopt : at->second->of(entry.byte_size());
+  }
+
+ private:
+  std::unordered_map<const ByteSource*, std::shared_ptr<detail::PassingHash>> of_;
+};
+
+Hash128 digest_of(const Checkpoint& checkpoint, const DeltaOptions& options, const HashesOfSources* hashes = nullptr) {
+  DigestOptions how{.threads = options.threads, .progress = options.progress};
+  if (hashes != nullptr) how.known = [hashes](const Entry& entry) { return hashes->find(entry); };
+  auto compute = [&] { return digest(checkpoint.root, how).model; };
   return checkpoint.path.empty() ? compute() : core::with_context(checkpoint.path.string(), compute);
 }
 
@@ -89,8 +111,9 @@ Names names_of(const Value& root) {
 /// storage goes on doing so: the first tensor of a storage says what becomes of it.
 class Differences {
  public:
-  Differences(const Value& root, const Checkpoint& base)
-      : root_(root), base_(names_of(base.root)), base_file_(base.path.string()) {}
+  /// `hashes`: of what is read where the result is saved; null where nobody asks.
+  Differences(const Value& root, const Checkpoint& base, HashesOfSources* hashes = nullptr)
+      : root_(root), base_(names_of(base.root)), base_file_(base.path.string()), hashes_(hashes) {}
 
   /// With the letters that say what was done.
   Value make(std::string& marks) {
@@ -152,13 +175,15 @@ class Differences {
     const Entry& entry = *named.entry;
     const std::uint32_t width = word_width(entry);
     const detail::ForetoldParts parts = known.mark == kForetold ? parts_of(entry) : detail::ForetoldParts{};
+    detail::PassingHashes passing;
+    if (hashes_ != nullptr) passing = {hashes_->add(other.bytes), hashes_->add(entry.bytes)};
     if (apply) {
       const detail::Adding how{width, known.mark == kBits, parts.bytes, named.name};
       known.bytes = detail::sum_source(other.bytes, entry.bytes, how, base_file_);
     } else if (parts.bytes > 0) {
-      known.bytes = detail::foretold_source(other.bytes, entry.bytes, parts, base_file_);
+      known.bytes = detail::foretold_source(other.bytes, entry.bytes, parts, base_file_, passing);
     } else {
-      known.bytes = detail::difference_source(other.bytes, entry.bytes, width, base_file_);
+      known.bytes = detail::difference_source(other.bytes, entry.bytes, width, base_file_, passing);
     }
     if (!entry.view) return;
     Storage storage = *entry.view->storage;
@@ -182,6 +207,7 @@ class Differences {
   const Value& root_;
   Names base_;
   std::string base_file_;
+  HashesOfSources* hashes_;
   std::unordered_map<const void*, Known> known_;
   detail::EntryReplacements replaced_;
 };
@@ -191,6 +217,31 @@ void require_base(const Hash128& wanted, const Hash128& found, const std::string
   throw Error(ErrorCode::refused, delta + " was made for a checkpoint with the digest " + to_hex(wanted) + ", and " +
                                       base + " has " + to_hex(found));
 }
+
+/// The digests of a difference, of what was read of both when it was saved.
+class DigestsOfBoth final : public detail::LateTexts {
+ public:
+  DigestsOfBoth(Checkpoint base, Checkpoint target, DeltaOptions options)
+      : base_(std::move(base)), target_(std::move(target)), options_(std::move(options)) {}
+
+  HashesOfSources hashes;
+
+  void put(Metadata& metadata) const override {
+    const std::lock_guard lock(mutex_);
+    if (!known_) known_ = {digest_of(base_, options_, &hashes), digest_of(target_, options_, &hashes)};
+    for (auto& [key, text] : metadata) {
+      if (key == kBase) text = to_hex(known_->first);
+      if (key == kTarget) text = to_hex(known_->second);
+    }
+  }
+
+ private:
+  Checkpoint base_;
+  Checkpoint target_;
+  DeltaOptions options_;
+  mutable std::mutex mutex_;
+  mutable std::optional<std::pair<Hash128, Hash128>> known_;
+};
 
 /// The base is known to be the right one.
 Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts) {
@@ -211,12 +262,17 @@ Checkpoint make_delta(const Checkpoint& base, const Checkpoint& target, const De
   detail::refuse_delta(target);
   std::string marks;
   Checkpoint out;
-  out.root = Differences(target.root, base).make(marks);
+  const auto digests = std::make_shared<DigestsOfBoth>(base, target, options);
+  out.root = Differences(target.root, base, options.digests_when_saved ? &digests->hashes : nullptr).make(marks);
   out.path = target.path;  // at fault where its bytes are damaged
-  out.metadata = {{std::string(kBase), to_hex(digest_of(base, options))},
-                  {std::string(kTarget), to_hex(digest_of(target, options))},
-                  {std::string(kMarks), marks}};
+  out.metadata = {
+      {std::string(kBase), to_hex(Hash128())}, {std::string(kTarget), to_hex(Hash128())}, {std::string(kMarks), marks}};
   out.metadata.insert(out.metadata.end(), target.metadata.begin(), target.metadata.end());
+  if (options.digests_when_saved) {
+    out.detail = digests;
+  } else {
+    digests->put(out.metadata);
+  }
   return out;
 }
 
@@ -225,6 +281,10 @@ bool is_delta(const Checkpoint& checkpoint) {
 }
 
 DeltaFacts delta_facts(const Checkpoint& delta) {
+  return delta_counts(detail::with_late_texts(delta));
+}
+
+DeltaFacts delta_counts(const Checkpoint& delta) {
   if (!is_delta(delta)) throw Error(ErrorCode::usage, name_of(delta, "checkpoint") + " is no delta");
   const std::string *base = text_of(delta, kBase), *target = text_of(delta, kTarget), *marks = text_of(delta, kMarks);
   std::optional<Hash128> from = hash_from_hex(*base);
@@ -268,7 +328,7 @@ namespace detail {
 void refuse_delta(const Checkpoint& checkpoint) {
   if (!is_delta(checkpoint)) return;
   throw Error(ErrorCode::refused, "this is the difference to a checkpoint with the digest " +
-                                      *text_of(checkpoint, kBase) +
+                                      *text_of(detail::with_late_texts(checkpoint), kBase) +
                                       ", and no checkpoint; 'ckpt delta apply BASE FILE -o OUT' makes one of both");
 }
 

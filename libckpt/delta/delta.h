@@ -4,8 +4,9 @@
 // both, number by number as integers. Saved as a compressed .ckpt, unchanged tensors take no room. Bit-exact. A base is
 // known by its digest (analyze/digest.h), so the same values in another format are the same base, and any other is
 // refused. What make_delta() returns is no checkpoint to load: ckpt::open() refuses a file of it. Thread safety: pure;
-// nothing is read but for the digests before the result is. Use: ckpt::save(ckpt::make_delta(a, b), "b.delta.ckpt",
-// {.codec = ckpt::Codec::zstd}); ckpt::save(ckpt::apply_delta(a, ckpt::open_delta("b.delta.ckpt")), "b.pth");
+// nothing is read but for the digests before the result is. Use: ckpt::save(ckpt::make_delta(a, b,
+// {.digests_when_saved = true}), "b.delta.ckpt", {.codec = ckpt::Codec::zstd}); ckpt::save(ckpt::apply_delta(a,
+// ckpt::open_delta("b.delta.ckpt")), "b.pth");
 
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +22,9 @@ namespace ckpt {
 struct DeltaOptions {
   unsigned threads = 0;    ///< 0 = all cores
   Progress progress = {};  ///< bytes that digests have read
+  /// make_delta(): the digests are made of what save() of a .ckpt reads for the differences, so that both checkpoints
+  /// are read once. Until then delta_facts() reads them, and the metadata do not have them.
+  bool digests_when_saved = false;
 };
 
 /// What a delta says of itself.
@@ -39,6 +43,8 @@ Checkpoint make_delta(const Checkpoint& base, const Checkpoint& target, const De
 bool is_delta(const Checkpoint& checkpoint);
 /// Errors: Error(usage) when it is no delta; Error(corrupt) when its record is damaged or of other tensors.
 DeltaFacts delta_facts(const Checkpoint& delta);
+/// The same without the digests, for which nothing is read.
+DeltaFacts delta_counts(const Checkpoint& delta);
 
 /// Opens a file that make_delta() was saved to; its format must be one that keeps metadata. Errors: those of open();
 /// Error(usage) when it is no delta.

@@ -62,8 +62,12 @@ class WordSource : public Base {
 
 class DifferenceSource final : public WordSource<DifferenceBytes> {
  public:
-  DifferenceSource(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file)
-      : WordSource(width), from_(std::move(from)), to_(std::move(to)), file_(std::move(file)) {}
+  DifferenceSource(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file, PassingHashes passing)
+      : WordSource(width),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        file_(std::move(file)),
+        passing_(std::move(passing)) {}
 
   std::uint64_t size() const override { return to_->size(); }
   void require_unchanged() const override {
@@ -73,6 +77,14 @@ class DifferenceSource final : public WordSource<DifferenceBytes> {
   void visit_checked(const CheckedVisitor& see) const override {
     to_->visit_checked(see);
     from_->visit_checked(see);
+  }
+  void read_to_save(std::uint64_t offset, MutableBytes out) const override {
+    if (passing_.from == nullptr && passing_.to == nullptr) return read(offset, out);
+    PassingPart before(from_, offset, out.size(), passing_.from), after(to_, offset, out.size(), passing_.to);
+    in_file(file_, [&] { before.bring_all(); });
+    after.bring_all();
+    std::ranges::copy(after.bytes(), out.begin());
+    subtract_words(before.bytes(), width(), out);
   }
 
  private:
@@ -86,6 +98,7 @@ class DifferenceSource final : public WordSource<DifferenceBytes> {
   SourcePtr from_;
   SourcePtr to_;
   std::string file_;
+  PassingHashes passing_;
 };
 
 /// Bytes and the differences that were added to them one after the other. A chain of them is one list: each piece takes
@@ -233,8 +246,9 @@ class SumSource final : public WordSource<ByteSource> {
 
 }  // namespace
 
-SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file) {
-  return std::make_shared<DifferenceSource>(std::move(from), std::move(to), width, std::move(file));
+SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file,
+                            PassingHashes passing) {
+  return std::make_shared<DifferenceSource>(std::move(from), std::move(to), width, std::move(file), std::move(passing));
 }
 
 SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file) {

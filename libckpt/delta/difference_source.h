@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "libckpt/delta/passing_hash.h"
 #include "libckpt/io/byte_source.h"
 
 namespace ckpt::detail {
@@ -18,8 +19,10 @@ struct Adding {
 };
 
 /// The differences of words of `width` that lead from `from` to `to`. `file`: where `from` lies, the context of errors
-/// in reading it; "" for memory. REQUIRES, here and below: both are equally large, whole words.
-SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file);
+/// in reading it; "" for memory. `passing`: of what a save reads of both. REQUIRES, here and below: both are equally
+/// large, whole words.
+SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file,
+                            PassingHashes passing = {});
 /// `difference` added to `to`, which lies in `file`.
 SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file);
 

@@ -23,12 +23,16 @@ constexpr std::uint64_t kDirectionRows = 256;  ///< read for directions, of whic
 
 class ForetoldSource final : public TrimmedBytes {
  public:
-  ForetoldSource(SourcePtr from, SourcePtr to, const ForetoldParts& parts, std::string file)
-      : from_(std::move(from)), to_(std::move(to)), parts_(parts), file_(std::move(file)) {}
+  ForetoldSource(SourcePtr from, SourcePtr to, const ForetoldParts& parts, std::string file, PassingHashes passing)
+      : from_(std::move(from)),
+        to_(std::move(to)),
+        parts_(parts),
+        file_(std::move(file)),
+        passing_(std::move(passing)) {}
 
   std::uint64_t size() const override { return to_->size(); }
   std::uint64_t part() const override { return parts_.bytes; }
-  core::ByteVector trimmed_part(std::uint64_t begin) const override { return packed_part(begin); }
+  core::ByteVector trimmed_part(std::uint64_t begin) const override { return packed_part(begin, passing_); }
   void read(std::uint64_t offset, MutableBytes out) const override {
     while (!out.empty()) {
       const std::uint64_t begin = offset / part() * part();
@@ -59,28 +63,23 @@ class ForetoldSource final : public TrimmedBytes {
     file_.empty() ? body() : core::with_context(file_, body);
   }
 
-  core::ByteVector packed_part(std::uint64_t begin) const {
+  core::ByteVector packed_part(std::uint64_t begin, const PassingHashes& passing) const {
     const std::uint64_t length = std::min(part(), size() - begin);
-    const Scratch before_room(from_->memory().empty() ? length : 0), after_room(to_->memory().empty() ? length : 0);
-    Bytes before, after;
-    in_base([&] { before = bytes_of(*from_, begin, length, before_room); });
-    after = bytes_of(*to_, begin, length, after_room);
-    core::ByteVector packed = pack_predicted(before, after, std::min(parts_.columns, length / kWord), directions());
+    PassingPart before(from_, begin, length, passing.from), after(to_, begin, length, passing.to);
+    const auto bring = [&](std::uint64_t end) {
+      in_base([&] { before.bring(end); });
+      after.bring(end);
+    };
+    const std::uint64_t columns = std::min(parts_.columns, length / kWord);
+    core::ByteVector packed = pack_predicted(before.bytes(), after.bytes(), columns, directions(), bring);
     if (packed.size() <= length) return packed;
-    packed.assign(after.begin(), after.end());
-    subtract_words(before, kWord, packed);
+    packed.assign(after.bytes().begin(), after.bytes().end());
+    subtract_words(before.bytes(), kWord, packed);
     return packed;
   }
 
-  /// Those that are in memory, or are read into `room`.
-  static Bytes bytes_of(const ByteSource& source, std::uint64_t begin, std::uint64_t length, const Scratch& room) {
-    if (const Bytes ready = source.memory(); !ready.empty()) return ready.subspan(begin, length);
-    source.read(begin, room.bytes());
-    return room.bytes();
-  }
-
   void make(std::uint64_t begin, MutableBytes out) const {
-    const core::ByteVector packed = packed_part(begin);
+    const core::ByteVector packed = packed_part(begin, {});
     std::memcpy(out.data(), packed.data(), packed.size());
     std::memset(out.data() + packed.size(), 0, out.size() - packed.size());
   }
@@ -116,6 +115,7 @@ class ForetoldSource final : public TrimmedBytes {
   SourcePtr to_;
   ForetoldParts parts_;
   std::string file_;
+  PassingHashes passing_;
   mutable std::once_flag directions_once_;
   mutable std::shared_ptr<const Directions> directions_;
   mutable std::mutex mutex_;
@@ -151,8 +151,9 @@ bool foretelling_pays(const ByteSource& from, const ByteSource& to) {
   return prediction_pays(before, after);
 }
 
-SourcePtr foretold_source(SourcePtr from, SourcePtr to, const ForetoldParts& parts, std::string file) {
-  return std::make_shared<ForetoldSource>(std::move(from), std::move(to), parts, std::move(file));
+SourcePtr foretold_source(SourcePtr from, SourcePtr to, const ForetoldParts& parts, std::string file,
+                          PassingHashes passing) {
+  return std::make_shared<ForetoldSource>(std::move(from), std::move(to), parts, std::move(file), std::move(passing));
 }
 
 std::optional<PredictedWords> find_foretold(const ByteSource& change, std::uint64_t part, std::uint64_t offset) {

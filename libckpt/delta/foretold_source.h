@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "libckpt/delta/passing_hash.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/predicted_words.h"
 #include "libcore/base/shape.h"
@@ -24,8 +25,10 @@ ForetoldParts foretold_parts(const core::Shape& shape);
 /// Whether that is worth it, by a sample of both.
 bool foretelling_pays(const ByteSource& from, const ByteSource& to);
 
-/// `file`: where `from` lies, the context of errors in reading it; "" for memory. REQUIRES: both are equally large.
-SourcePtr foretold_source(SourcePtr from, SourcePtr to, const ForetoldParts& parts, std::string file);
+/// `file`: where `from` lies, the context of errors in reading it; "" for memory. `passing`: of what a save reads of
+/// both. REQUIRES: both are equally large.
+SourcePtr foretold_source(SourcePtr from, SourcePtr to, const ForetoldParts& parts, std::string file,
+                          PassingHashes passing = {});
 
 /// Those of the part in which byte `offset` is; nothing where that part has differences of words. `change` is used as
 /// long.

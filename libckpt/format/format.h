@@ -72,6 +72,7 @@ struct Format {
   bool packs_floats = false;       ///< and with the codec fast
   bool splits = false;             ///< whether it can be written as several files
   bool holds_metadata = true;      ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
+  bool takes_late_texts = false;   ///< whether write() asks late_texts() behind the tensors; save() does so before it
   bool holds_views = false;        ///< whether a tensor with a view is written as its storage, never unfolded
   bool holds_parity = false;       ///< whether it can be written with parity data
   bool holds_lone_tensor = false;  ///< whether the top may be a tensor without a name

@@ -134,11 +134,11 @@ CKPT_INLINE void iterate_over(const Matrices& all, std::size_t pairs, std::size_
   }
 }
 
-/// D V; `rows` is a multiple of kRowsAtOnce.
-CKPT_INLINE void project_over(const Matrices& all, std::size_t rows, const Wide& v, Wide& u) {
-  for (std::size_t row = 0; row < rows; row += kRowsAtOnce) {
+/// Rows of D V, from `begin` to `end`, which are multiples of kRowsAtOnce.
+CKPT_INLINE void project_over(const Matrices& all, std::size_t begin, std::size_t end, const Wide& v, Wide& u) {
+  for (std::size_t row = begin; row < end; row += kRowsAtOnce) {
     float some[kRowsAtOnce][kWide];
-    if (row + kRowsAtOnce < rows) fetch_rows(all, row + kRowsAtOnce, kRowsAtOnce);
+    if (row + kRowsAtOnce < end) fetch_rows(all, row + kRowsAtOnce, kRowsAtOnce);
     products_of(all, row, v.row(0), v.stride, some);
     for (unsigned k = 0; k < kWide; ++k) {
       for (std::size_t q = 0; q < kRowsAtOnce; ++q) u.row(k)[row + q] = some[q][k];
@@ -148,7 +148,7 @@ CKPT_INLINE void project_over(const Matrices& all, std::size_t rows, const Wide&
 
 struct RankKernels {
   void (*iterate)(const Matrices& all, std::size_t pairs, std::size_t step, const Wide& v, Wide& next);
-  void (*project)(const Matrices& all, std::size_t rows, const Wide& v, Wide& u);
+  void (*project)(const Matrices& all, std::size_t begin, std::size_t end, const Wide& v, Wide& u);
 };
 
 // clang-format off
@@ -157,8 +157,8 @@ struct RankKernels {
                              Wide& next) {                                                                     \
     iterate_over(all, pairs, step, v, next);                                                                   \
   }                                                                                                            \
-  target void project_##name(const Matrices& all, std::size_t rows, const Wide& v, Wide& u) {                  \
-    project_over(all, rows, v, u);                                                                             \
+  target void project_##name(const Matrices& all, std::size_t begin, std::size_t end, const Wide& v, Wide& u) { \
+    project_over(all, begin, end, v, u);                                                                             \
   }                                                                                                            \
   constexpr RankKernels k_rank_##name = {&iterate_##name, &project_##name};
 // clang-format on
@@ -336,6 +336,7 @@ Factors factors_of(Wide& u, Wide& v) {
 
 constexpr std::size_t kLeastPairs = 128;  ///< of rows, that are enough
 constexpr int kIterations = 2;
+constexpr std::size_t kNear = 256ULL << 10;  ///< bytes of rows that are used right after they were brought
 
 }  // namespace
 
@@ -364,12 +365,18 @@ std::shared_ptr<const Directions> find_directions(Bytes before, Bytes after, std
   return std::make_shared<const Directions>(Directions{columns, std::move(v.numbers)});
 }
 
-Factors find_factors(Bytes before, Bytes after, std::uint64_t columns, const Directions* along) {
+Factors find_factors(Bytes before, Bytes after, std::uint64_t columns, const Directions* along, const Bring& bring) {
   if (along == nullptr || along->columns != columns || !can_have_factors(before.size(), columns)) return {};
   const std::size_t rows = before.size() / 2 / columns;
   Wide v(columns), u(rows);
   v.numbers = along->numbers;
-  rank_kernels().project({before.data(), after.data(), columns}, rows / kRowsAtOnce * kRowsAtOnce, v, u);
+  const std::size_t whole = rows / kRowsAtOnce * kRowsAtOnce;
+  const std::size_t some = std::max<std::size_t>(1, kNear / 2 / columns / kRowsAtOnce) * kRowsAtOnce;
+  for (std::size_t row = 0; row < whole; row += some) {
+    const std::size_t end = std::min(whole, row + some);
+    if (bring) bring(2 * end * columns);
+    rank_kernels().project({before.data(), after.data(), columns}, row, end, v, u);
+  }
   return factors_of(u, v);
 }
 

@@ -5,6 +5,7 @@
 // Factors factors = find_factors(a, b, 16, nullptr);
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,8 +31,12 @@ bool can_have_factors(std::uint64_t bytes, std::uint64_t columns);
 struct Directions;
 std::shared_ptr<const Directions> find_directions(Bytes before, Bytes after, std::uint64_t columns);
 
+/// Called before bytes are used: so many of both, from the front, are to be there. May be none.
+using Bring = std::function<void(std::uint64_t end)>;
+
 /// Of rank 0 where none help. `along`: of these rows, or of others of the same matrix; may be null. REQUIRES: both are
 /// of one size, whole rows.
-Factors find_factors(Bytes before, Bytes after, std::uint64_t columns, const Directions* along);
+Factors find_factors(Bytes before, Bytes after, std::uint64_t columns, const Directions* along,
+                     const Bring& bring = {});
 
 }  // namespace ckpt::detail

@@ -11,7 +11,11 @@
 namespace ckpt::detail {
 
 /// Bytes that are differences of words (io/word_planes.h), to be saved.
-class DifferenceBytes : public ByteSource {};
+class DifferenceBytes : public ByteSource {
+ public:
+  /// As read(), by who saves all of them: part after part, several threads at once.
+  virtual void read_to_save(std::uint64_t offset, MutableBytes out) const = 0;
+};
 
 /// Bytes most parts of which end in many zeros, to be saved without them: part after part of `part` bytes, the last one
 /// of what is left, each made for itself.

@@ -270,12 +270,14 @@ struct Fitted {
 };
 
 /// With factors where they save more than they take.
-Fitted fitted_to(const Pair& pair, std::uint64_t columns, const detail::Directions* directions) {
+Fitted fitted_to(const Pair& pair, std::uint64_t columns, const detail::Directions* directions,
+                 const detail::Bring& bring) {
+  Factors factors = detail::find_factors(pair.before, pair.after, columns, directions, bring);
+  if (bring) bring(pair.after.size());
   const Prediction how{0, top_exponent(pair.before), kContextsUsed};
   Model still(how, columns, {});
   const std::size_t step = tally_step(pair.pieces());
   const Tally tally = tally_of(pair, still, step);
-  Factors factors = detail::find_factors(pair.before, pair.after, columns, directions);
   if (factors.rank == 0) return {std::move(still), tally.lengths()};
   ByteVector packed;
   append_factors(packed, factors);
@@ -328,10 +330,11 @@ std::shared_ptr<const detail::Directions> common_directions(Bytes before, Bytes 
   return detail::find_directions(before, after, columns);
 }
 
-ByteVector pack_predicted(Bytes before, Bytes after, std::uint64_t columns, const detail::Directions* directions) {
+ByteVector pack_predicted(Bytes before, Bytes after, std::uint64_t columns, const detail::Directions* directions,
+                          const std::function<void(std::uint64_t end)>& bring) {
   const detail::NearestRounding rounding;
   const Pair pair{before, after};
-  const auto [model, lengths] = fitted_to(pair, columns, directions);
+  const auto [model, lengths] = fitted_to(pair, columns, directions, bring);
   ByteVector out(kFixedHead);
   out.reserve(after.size() / 4);
   core::store_le(out.data() + 12, static_cast<std::uint32_t>(pair.words()));

@@ -6,6 +6,7 @@
 // Use: const ByteVector a(512), b(512); ByteVector packed = pack_predicted(a, b, 16, nullptr);
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -26,8 +27,10 @@ bool has_factors(std::uint64_t bytes, std::uint64_t columns);
 std::shared_ptr<const detail::Directions> common_directions(Bytes before, Bytes after, std::uint64_t columns);
 
 /// `after` packed by `before`, both rows of so many words, which move along `directions` (may be null). It may take
-/// more bytes than they do. REQUIRES: both are of one size, which fits 31 bits, and whole rows; something is in them.
-core::ByteVector pack_predicted(Bytes before, Bytes after, std::uint64_t columns, const detail::Directions* directions);
+/// more bytes than they do. `bring(end)`, where there is one, is called before so many bytes of both are used, all of
+/// them in the end. REQUIRES: both are of one size, which fits 31 bits, and whole rows; something is in them.
+core::ByteVector pack_predicted(Bytes before, Bytes after, std::uint64_t columns, const detail::Directions* directions,
+                                const std::function<void(std::uint64_t end)>& bring = {});
 
 /// Whether that takes so much less than pack_words() of the differences that the longer time to unpack it is worth it,
 /// by a sample of both. REQUIRES: both are of one size, whole words.

@@ -39,8 +39,8 @@ std::filesystem::path DeltaChain::delta_path(std::size_t i) const {
 
 void DeltaChain::make() const {
   for (std::size_t i = 1; i < files_.size(); ++i) {
-    const ckpt::Checkpoint delta =
-        ckpt::make_delta(ckpt::open(files_[i - 1]), ckpt::open(files_[i]), {.threads = threads_});
+    const ckpt::Checkpoint delta = ckpt::make_delta(ckpt::open(files_[i - 1]), ckpt::open(files_[i]),
+                                                    {.threads = threads_, .digests_when_saved = true});
     ckpt::save(delta, delta_path(i), {.durable = false, .codec = ckpt::Codec::zstd, .threads = threads_});
   }
 }

@@ -117,7 +117,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
-    m = split("checkpoint.h children.h damage.h entry.h boxed.h objects.h sequence_of.h gather.h hint.h value.h nearest_path.h value_path.h integer_text.h view_key.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h origin.h state_dicts.h wrappers.h tensor_row.h reindex.h run.h ckpt.h bridge.h", model, " ")
+    m = split("checkpoint.h children.h damage.h entry.h boxed.h objects.h sequence_of.h gather.h hint.h value.h nearest_path.h value_path.h integer_text.h view_key.h late_texts.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h origin.h state_dicts.h wrappers.h tensor_row.h reindex.h run.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {
     best = ""

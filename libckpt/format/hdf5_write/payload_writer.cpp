@@ -98,6 +98,11 @@ const TrimmedBytes* PayloadWriter::trimmed_source(const Part& part) {
   return trimmed != nullptr && trimmed->part() == part.payload->chunks.chunk ? trimmed : nullptr;
 }
 
+void PayloadWriter::read_part(const Part& part, MutableBytes out) {
+  const auto* differences = dynamic_cast<const DifferenceBytes*>(part.source);
+  differences != nullptr ? differences->read_to_save(part.begin, out) : part.source->read(part.begin, out);
+}
+
 PayloadWriter::Piece PayloadWriter::make(const Part& part) {
   Piece piece;
   if (part.kind == Part::Kind::whole) return piece;
@@ -115,7 +120,7 @@ PayloadWriter::Piece PayloadWriter::make(const Part& part) {
     piece.read.resize(full);
     const MutableBytes read = MutableBytes(piece.read).first(part.length);
     if (memory.empty()) {
-      part.source->read(part.begin, read);
+      read_part(part, read);
     } else {
       std::memcpy(read.data(), piece.logical.data(), read.size());
     }

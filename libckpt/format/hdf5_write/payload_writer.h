@@ -34,6 +34,7 @@ class PayloadWriter {
   struct Piece;
   static std::vector<Part> parts_of(std::span<const PlannedPayload> planned, std::span<Payload> payloads);
   static const TrimmedBytes* trimmed_source(const Part& part);
+  static void read_part(const Part& part, MutableBytes out);
   static Piece make(const Part& part);
   void use(const Part& part, const Piece& piece);
   void use_whole(const ByteSource& source, Payload& payload);

@@ -35,6 +35,7 @@ constexpr Format kNative = {
     .verify = verify_native,
     .packs = true,
     .packs_floats = true,
+    .takes_late_texts = true,
     .holds_views = true,
     .holds_parity = true,
     .has_checksums = true,

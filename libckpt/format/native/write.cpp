@@ -13,6 +13,7 @@
 #include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/save_file.h"
 #include "libckpt/io/parallel_io.h"
+#include "libckpt/late_texts.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 
@@ -119,6 +120,7 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   std::uint64_t bound = core::checked_add(header.user_block, bound_of_payloads(index.payloads));
   AtomicFile file(path, file_options(options, bound_of(bound, datasets, parity)));
   std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);
+  if (const LateTexts* late = late_texts(checkpoint)) late->put(index.metadata);
   Hdf5Place place{header.user_block, core::align_up(end, kPageAlignment)};
   Hdf5Image image = build_hdf5(helper, {std::move(datasets), place});
   if (parity > 0) index.parity = place_parity(place, image, parity);

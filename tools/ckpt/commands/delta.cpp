@@ -61,20 +61,21 @@ void write_facts(ckpt::JsonWriter& json, const ckpt::DeltaFacts& facts) {
   json.key("differences").value(facts.compared);
 }
 
-std::function<void(ckpt::JsonWriter&)> facts_writer(const ckpt::DeltaFacts& facts) {
-  return [facts](ckpt::JsonWriter& json) { write_facts(json, facts); };
+/// Asked when the output is written, so that its digests are known.
+std::function<void(ckpt::JsonWriter&)> facts_writer(const ckpt::Checkpoint& delta) {
+  return [delta](ckpt::JsonWriter& json) { write_facts(json, ckpt::delta_facts(delta)); };
 }
 
-Edit describe(ckpt::Checkpoint delta) {
-  ckpt::DeltaFacts facts = ckpt::delta_facts(delta);
+Edit describe(const ckpt::Checkpoint& delta) {
+  ckpt::DeltaFacts facts = ckpt::delta_counts(delta);
   Edit edit;
-  edit.checkpoint = std::move(delta);
+  edit.checkpoint = delta;
   edit.summary = counts_text(facts);
   if (facts.compared == 0) {
     edit.warnings.push_back(
         "no tensor of the base has the name, type and shape of one of these, so that nothing is saved");
   }
-  edit.json = facts_writer(facts);
+  edit.json = facts_writer(delta);
   return edit;
 }
 
@@ -96,8 +97,7 @@ int make(Context& context, const MakeOptions& given) {
         ckpt::Report ignored;
         ckpt::Checkpoint base = open_base(options, options.base, ignored), target = file;
         target.root = ckpt::Value(ckpt::value_at(file.root, at));
-        ProgressBar bar(core::printable(options.target), !options.quiet);
-        return describe(ckpt::make_delta(base, target, delta_options(options, bar)));
+        return describe(ckpt::make_delta(base, target, {.threads = options.threads, .digests_when_saved = true}));
       },
       json);
   if (options.json) context.out.print(json.text() + "\n");
@@ -134,7 +134,7 @@ int apply(Context& context, const ApplyOptions& options) {
         Edit edit;
         edit.checkpoint = ckpt::apply_deltas(base, deltas, delta_options(options, bar));
         edit.summary = count_of(deltas.size(), "delta") + " applied";
-        edit.json = facts_writer(ckpt::delta_facts(deltas.back()));
+        edit.json = facts_writer(deltas.back());
         return edit;
       },
       json);
