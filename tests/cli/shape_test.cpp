@@ -236,6 +236,11 @@ TEST(Delta, GivesTheLaterCheckpointAndRefusesAnotherBase) {
   expect_refused(dir, {"delta", "make", "1.pth", "2.pth", "-o", "x.pth"}, 2, "x.pth", "a delta is a .ckpt file");
   expect_refused(dir, {"delta", "apply", "1.pth", "2.pth", "-o", "x.pth"}, 2, "1.pth", "is no delta");
   expect_refused(dir, {"convert", "2.delta.ckpt", "x.pth"}, 3, "2.delta.ckpt", "ckpt delta apply");
+  Outcome why = run_ckpt(dir.path(), {"why", "2.delta.ckpt"});
+  EXPECT_EQ(why.code, 3);
+  EXPECT_THAT(why.out, HasSubstr("1. this is the difference to a checkpoint with the digest "));
+  EXPECT_THAT(why.out, HasSubstr("fix\n  ckpt delta apply BASE 2.delta.ckpt -o OUT\n"));
+  EXPECT_THAT(why.out, testing::Not(testing::AnyOf(HasSubstr("curl"), HasSubstr("rescue"))));
   Outcome verified = run_ckpt(dir.path(), {"verify", "--deep", "2.delta.ckpt"});
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
   EXPECT_THAT(verified.out + verified.err, HasSubstr("not looked at one by one: this is the difference"));

@@ -242,6 +242,19 @@ Cause cause_said_by(const FileStart& bytes, const core::Error& error) {
   return cause;
 }
 
+/// What `ckpt delta make` writes.
+std::optional<Cause> difference(const std::filesystem::path& path, const core::Error& error) {
+  if (error.code() != core::ErrorCode::refused || !says(error, {"this is the difference to a checkpoint"})) {
+    return std::nullopt;
+  }
+  Cause cause{CauseKind::not_a_checkpoint, error.message().substr(0, error.message().find(';'))};
+  cause.evidence.push_back("'ckpt hash' says which checkpoint has that digest");
+  ShellCommand line("ckpt");
+  line.word("delta").word("apply").word("BASE").file(path.string()).word("-o").word("OUT");
+  cause.advice = cause.command = line.text();
+  return cause;
+}
+
 Cause from_error(const FileStart& bytes, const core::Error& error) {
   Cause cause = cause_said_by(bytes, error);
   cause.hint = hint_of(error);
@@ -269,8 +282,9 @@ void diagnose_unreadable(Diagnosis& diagnosis, const std::filesystem::path& path
   if (!cause) cause = cut_safetensors(bytes);
   if (!cause) cause = cut_in_header(bytes);
   if (!cause) cause = cut_zip(bytes, error);
+  if (!cause) cause = difference(path, error);
   if (!cause) cause = from_error(bytes, error);
-  if (cause->kind == CauseKind::not_a_checkpoint) {
+  if (cause->kind == CauseKind::not_a_checkpoint && cause->command.empty()) {
     cause->command = unpack_command(path, bytes.file, bytes.head).value_or("");
     if (!cause->command.empty()) cause->advice = cause->command;
   }
