@@ -9,6 +9,7 @@
 #include "libckpt/delta/difference_source.h"
 #include "libckpt/delta/foretold_source.h"
 #include "libckpt/delta/passing_hash.h"
+#include "libckpt/delta/target_check.h"
 #include "libckpt/format/read_checkpoint.h"
 #include "libckpt/io/hash_text.h"
 #include "libckpt/io/word_planes.h"
@@ -49,13 +50,13 @@ class HashesOfSources {
   /// The hash of a source is null where it is computed already: one that two tensors have goes by twice.
   std::shared_ptr<detail::PassingHash> add(const SourcePtr& source) {
     const auto [at, is_new] = of_.try_emplace(source.get());
-    if (is_new) at->second = std::make_shared<detail::PassingHash>();
+    if (is_new) at->second = std::make_shared<detail::PassingHash>(source->size());
     return is_new ? at->second : nullptr;
   }
   std::optional<Hash128> find(const Entry& entry) const {
     if (entry.conjugate || entry.negative) return std::nullopt;  // its values are not those of the source
     const auto at = of_.find(entry.bytes.get());
-    return at == of_.end() ? std::nullopt : at->second->of(entry.byte_size());
+    return at == of_.end() ? std::nullopt : at->second->found();
   }
 
  private:
@@ -120,8 +121,9 @@ class Differences {
     for (const NamedEntry& named : list_entries(root_)) marks += mark(named);
     return replaced_.apply(root_);
   }
-  /// As the letters say.
-  Value apply(const std::string& marks) {
+  /// As the letters say. `check` may be null.
+  Value apply(const std::string& marks, std::shared_ptr<detail::TargetCheck> check) {
+    check_ = std::move(check);
     std::vector<NamedEntry> entries = list_entries(root_);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (mark(entries[i], marks[i]) == marks[i]) continue;
@@ -179,7 +181,7 @@ class Differences {
     if (hashes_ != nullptr) passing = {hashes_->add(other.bytes), hashes_->add(entry.bytes)};
     if (apply) {
       const detail::Adding how{width, known.mark == kBits, parts.bytes, named.name};
-      known.bytes = detail::sum_source(other.bytes, entry.bytes, how, base_file_);
+      known.bytes = detail::sum_source(other.bytes, entry.bytes, how, base_file_, check_);
     } else if (parts.bytes > 0) {
       known.bytes = detail::foretold_source(other.bytes, entry.bytes, parts, base_file_, passing);
     } else {
@@ -208,6 +210,7 @@ class Differences {
   Names base_;
   std::string base_file_;
   HashesOfSources* hashes_;
+  std::shared_ptr<detail::TargetCheck> check_;
   std::unordered_map<const void*, Known> known_;
   detail::EntryReplacements replaced_;
 };
@@ -244,11 +247,12 @@ class DigestsOfBoth final : public detail::LateTexts {
 };
 
 /// The base is known to be the right one.
-Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts) {
+Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts,
+                       const std::shared_ptr<detail::TargetCheck>& check) {
   Checkpoint out;
   out.path = delta.path;  // at fault where its bytes are damaged
-  out.root =
-      core::with_context(name_of(delta, "delta"), [&] { return Differences(delta.root, base).apply(facts.marks); });
+  out.root = core::with_context(name_of(delta, "delta"),
+                                [&] { return Differences(delta.root, base).apply(facts.marks, check); });
   for (const auto& item : delta.metadata) {
     if (!item.first.starts_with(kPrefix)) out.metadata.push_back(item);
   }
@@ -319,7 +323,14 @@ Checkpoint apply_deltas(const Checkpoint& base, const std::vector<Checkpoint>& d
   Checkpoint out = base;
   if (deltas.empty()) return out;
   require_base(facts[0].base, digest_of(base, options), name_of(deltas[0], "delta"), name_of(base, "base"));
-  for (std::size_t i = 0; i < deltas.size(); ++i) out = apply_known(out, deltas[i], facts[i]);
+  for (std::size_t i = 0; i + 1 < deltas.size(); ++i) out = apply_known(out, deltas[i], facts[i], nullptr);
+  std::shared_ptr<detail::TargetCheck> check;
+  if (options.check_target) {
+    const std::string last = name_of(deltas.back(), "delta");
+    check = std::make_shared<detail::TargetCheck>(facts.back().target, name_of(base, "base") + " by " + last);
+  }
+  out = apply_known(out, deltas.back(), facts.back(), check);
+  if (check != nullptr) check->expect(list_entries(out.root), options.threads);
   return out;
 }
 

@@ -25,6 +25,9 @@ struct DeltaOptions {
   /// make_delta(): the digests are made of what save() of a .ckpt reads for the differences, so that both checkpoints
   /// are read once. Until then delta_facts() reads them, and the metadata do not have them.
   bool digests_when_saved = false;
+  /// apply_delta(): save() of what comes out is Error(refused) where its digest, made of what is written, is not the
+  /// one that the delta names.
+  bool check_target = false;
 };
 
 /// What a delta says of itself.

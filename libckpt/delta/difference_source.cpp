@@ -105,7 +105,9 @@ class DifferenceSource final : public WordSource<DifferenceBytes> {
 /// all of them while it is near the processor.
 class SumSource final : public WordSource<ByteSource> {
  public:
-  SumSource(const SourcePtr& to, SourcePtr difference, const Adding& how, std::string file) : WordSource(how.width) {
+  SumSource(const SourcePtr& to, SourcePtr difference, const Adding& how, std::string file,
+            std::shared_ptr<TargetCheck> check)
+      : WordSource(how.width), check_(std::move(check)) {
     if (const auto* chain = dynamic_cast<const SumSource*>(to.get())) {
       base_ = chain->base_;
       base_file_ = chain->base_file_;
@@ -117,14 +119,20 @@ class SumSource final : public WordSource<ByteSource> {
     }
     const auto* packed = packed_differences(*difference);
     links_.push_back({std::move(difference), packed, how, ""});
+    if (check_ != nullptr) check_->add(*this, size());
   }
 
   std::uint64_t size() const override { return base_->size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    WordSource::read(offset, out);
+    if (check_ != nullptr) check_->note(*this, offset, out);
+  }
   void require_unchanged() const override {
     in_file(base_file_, [&] { base_->require_unchanged(); });
     for (const Link& link : links_) {
       in_file(link.file, [&] { link.difference->require_unchanged(); });
     }
+    if (check_ != nullptr) check_->ended(*this);
   }
   void visit_checked(const CheckedVisitor& see) const override {
     base_->visit_checked(see);
@@ -242,6 +250,7 @@ class SumSource final : public WordSource<ByteSource> {
   SourcePtr base_;
   std::string base_file_;
   std::vector<Link> links_;  ///< in the order in which they are added
+  std::shared_ptr<TargetCheck> check_;
 };
 
 }  // namespace
@@ -251,8 +260,9 @@ SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, s
   return std::make_shared<DifferenceSource>(std::move(from), std::move(to), width, std::move(file), std::move(passing));
 }
 
-SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file) {
-  return std::make_shared<SumSource>(to, std::move(difference), how, std::move(file));
+SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file,
+                     std::shared_ptr<TargetCheck> check) {
+  return std::make_shared<SumSource>(to, std::move(difference), how, std::move(file), std::move(check));
 }
 
 }  // namespace ckpt::detail

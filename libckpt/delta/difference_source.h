@@ -6,6 +6,7 @@
 #include <string>
 
 #include "libckpt/delta/passing_hash.h"
+#include "libckpt/delta/target_check.h"
 #include "libckpt/io/byte_source.h"
 
 namespace ckpt::detail {
@@ -23,7 +24,8 @@ struct Adding {
 /// large, whole words.
 SourcePtr difference_source(SourcePtr from, SourcePtr to, std::uint32_t width, std::string file,
                             PassingHashes passing = {});
-/// `difference` added to `to`, which lies in `file`.
-SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file);
+/// `difference` added to `to`, which lies in `file`. `check`, where there is one, sees what is read.
+SourcePtr sum_source(SourcePtr to, SourcePtr difference, Adding how, std::string file,
+                     std::shared_ptr<TargetCheck> check = nullptr);
 
 }  // namespace ckpt::detail

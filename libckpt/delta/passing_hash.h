@@ -1,7 +1,7 @@
 #pragma once
 // The hash of bytes that pass by: several threads read them, part after part, for another purpose. Internal. Thread
-// safety: all functions, from many threads. Errors: std::bad_alloc. Use: hash.note(0, first, owner); hash.note(100,
-// second, owner); std::optional<Hash128> all = hash.of(200);
+// safety: all functions, from many threads. Errors: std::bad_alloc. Use: PassingHash hash(200); hash.note(0, first,
+// owner); hash.note(100, second, owner); std::optional<Hash128> all = hash.found();
 
 #include <cstdint>
 #include <map>
@@ -16,23 +16,31 @@ namespace ckpt::detail {
 
 class PassingHash {
  public:
+  explicit PassingHash(std::uint64_t size);
   /// Bytes from `begin` on. Those behind some that are missing yet are held with `owner`, and whoever brings these
-  /// takes them along, so that no thread waits. The same parts once more change nothing.
-  void note(std::uint64_t begin, Bytes bytes, std::shared_ptr<const void> owner);
-  /// Nothing where some of the first `size` bytes did not pass, or others behind them.
-  std::optional<Hash128> of(std::uint64_t size) const;
+  /// takes them along, so that no thread waits. Without an owner they are copied, until that would take 64 MiB: then
+  /// there is no hash. The same bytes once more change nothing.
+  void note(std::uint64_t begin, Bytes bytes, std::shared_ptr<const void> owner = nullptr);
+  /// Nothing until all bytes have passed.
+  std::optional<Hash128> found() const;
 
  private:
   struct Part {
     Bytes bytes;
     std::shared_ptr<const void> owner;
+    std::uint64_t copied = 0;
   };
+  void keep(std::uint64_t begin, Bytes bytes, std::shared_ptr<const void> owner);
+  void update(std::unique_lock<std::mutex>& lock, std::uint64_t begin, Bytes bytes);
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Part> waiting_;
+  std::uint64_t copied_ = 0;  ///< bytes, of all that wait
   std::uint64_t next_ = 0;
   bool busy_ = false;  ///< a thread puts parts into the hash
-  Hasher128 hasher_;
+  std::uint64_t size_;
+  std::unique_ptr<Hasher128> hasher_;  ///< while some have passed and not all
+  std::optional<Hash128> found_;
 };
 
 /// A part of a source, read piece by piece, each of which goes into a hash while it is near the processor.

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "libckpt/delta/delta.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 #include "tests/cli/files.h"
@@ -236,6 +237,11 @@ TEST(Delta, GivesTheLaterCheckpointAndRefusesAnotherBase) {
   expect_refused(dir, {"delta", "make", "1.pth", "2.pth", "-o", "x.pth"}, 2, "x.pth", "a delta is a .ckpt file");
   expect_refused(dir, {"delta", "apply", "1.pth", "2.pth", "-o", "x.pth"}, 2, "1.pth", "is no delta");
   expect_refused(dir, {"convert", "2.delta.ckpt", "x.pth"}, 3, "2.delta.ckpt", "ckpt delta apply");
+  ckpt::Checkpoint other = ckpt::open_delta(dir.path() / "2.delta.ckpt");
+  other.metadata[1].second = std::string(32, '5');  // not what comes out
+  ckpt::save(other, dir.path() / "other.ckpt");
+  expect_refused(dir, {"delta", "apply", "1.pth", "other.ckpt", "-o", "x.pth"}, 3, "other.ckpt",
+                 "what comes out of '1.pth' by 'other.ckpt' has the digest ");
   Outcome why = run_ckpt(dir.path(), {"why", "2.delta.ckpt"});
   EXPECT_EQ(why.code, 3);
   EXPECT_THAT(why.out, HasSubstr("1. this is the difference to a checkpoint with the digest "));

@@ -1,5 +1,6 @@
 // What a save of a difference reads of both checkpoints.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -96,18 +97,59 @@ TEST(PassingHash, TakesPartsInAnyOrderAndSaysNothingWhereOneIsMissing) {
   const auto bytes = std::make_shared<core::ByteVector>(weights(0)->bytes());
   const core::Bytes all = core::Bytes(*bytes).first(1000);
   const auto note = [&](ckpt::detail::PassingHash& hash, std::size_t begin, std::size_t size) {
-    hash.note(begin, all.subspan(begin, size), bytes);
+    const core::ByteVector gone(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                all.begin() + static_cast<std::ptrdiff_t>(begin + size));
+    begin == 300 ? hash.note(begin, gone) : hash.note(begin, all.subspan(begin, size), bytes);
   };
-  ckpt::detail::PassingHash hash;
+  ckpt::detail::PassingHash hash(1000);
   note(hash, 300, 300);
   note(hash, 600, 400);
-  note(hash, 300, 300);
-  EXPECT_EQ(hash.of(1000), std::nullopt);
+  note(hash, 300, 200);
+  note(hash, 0, 1);
+  EXPECT_EQ(hash.found(), std::nullopt);
   note(hash, 0, 300);
-  EXPECT_EQ(hash.of(1000), ckpt::hash128(all));
+  EXPECT_EQ(hash.found(), ckpt::hash128(all));
   note(hash, 0, 300);  // of another save
-  EXPECT_EQ(hash.of(1000), ckpt::hash128(all));
-  EXPECT_EQ(hash.of(999), std::nullopt);
+  EXPECT_EQ(hash.found(), ckpt::hash128(all));
+  EXPECT_EQ(ckpt::detail::PassingHash(0).found(), ckpt::hash128(core::Bytes()));
+}
+
+Checkpoint with_a_small_one(const std::shared_ptr<const CountedSource>& bytes, float value) {
+  return checkpoint(dict({{"w", of(bytes).root.as_dict().items[0].second}, {"b", tensor({value, 1})}}));
+}
+
+/// What is said where a delta that names `digest` is applied and the result is saved; "" where it is there then.
+std::string said_of(const TempDir& dir, Checkpoint delta, const std::string& digest, const std::string& name,
+                    unsigned threads) {
+  delta.metadata[1].second = digest;
+  ckpt::save(delta, dir.path() / "d.ckpt", {.durable = false, .codec = ckpt::Codec::zstd});
+  const Checkpoint out = ckpt::apply_delta(with_a_small_one(weights(0), 1), ckpt::open_delta(dir.path() / "d.ckpt"),
+                                           {.threads = threads, .check_target = true});
+  std::string said;
+  try {
+    ckpt::save(out, dir.path() / name, {.durable = false, .threads = threads});
+  } catch (const core::Error& error) {
+    said = error.what();
+  }
+  EXPECT_EQ(std::filesystem::exists(dir.path() / name), said.empty()) << name;
+  std::filesystem::remove_all(dir.path() / name);
+  return said;
+}
+
+/// In every format, whatever the threads: the digest is that of what is written.
+TEST(DeltaSave, RefusesAResultWithAnotherDigestThanTheDeltaNames) {
+  TempDir dir;
+  const Checkpoint delta = ckpt::make_delta(with_a_small_one(weights(0), 1), with_a_small_one(weights(1e-3F), 2));
+  const std::string good = delta.metadata[1].second, bad(32, '5'), file = (dir.path() / "d.ckpt").string();
+  for (const char* name : {"o.ckpt", "o.pth", "o.safetensors", "o.gguf", "o.h5", "o.dcp", "o.parts"}) {
+    for (const unsigned threads : {1U, 7U}) {
+      EXPECT_EQ(said_of(dir, delta, good, name, threads), "") << name;
+      EXPECT_THAT(said_of(dir, delta, bad, name, threads),
+                  testing::EndsWith("what comes out of the base by '" + file + "' has the digest " + good +
+                                    ", where the difference was made of one with " + bad))
+          << name;
+    }
+  }
 }
 
 /// Other formats have the texts in front of the tensors.

@@ -132,7 +132,9 @@ int apply(Context& context, const ApplyOptions& options) {
         std::vector<ckpt::Checkpoint> deltas = open_deltas(options, options.deltas);
         ProgressBar bar(core::printable(options.base), !options.quiet);
         Edit edit;
-        edit.checkpoint = ckpt::apply_deltas(base, deltas, delta_options(options, bar));
+        ckpt::DeltaOptions how = delta_options(options, bar);
+        how.check_target = true;
+        edit.checkpoint = ckpt::apply_deltas(base, deltas, how);
         edit.summary = count_of(deltas.size(), "delta") + " applied";
         edit.json = facts_writer(deltas.back());
         return edit;
@@ -222,7 +224,8 @@ void add_apply(CommandSpec delta, Command& chosen) {
       "ckpt delta apply epoch8.pth epoch9.delta.ckpt -o epoch9.pth\n"
       "  ckpt delta apply epoch8.pth epoch9.delta.ckpt epoch10.delta.ckpt -o epoch10.safetensors",
       "Write the checkpoint that a delta, or a chain of them, makes of BASE, in the format that the extension of OUT "
-      "names. A base with another digest than the delta was made for is refused.");
+      "names. A base with another digest than the delta was made for is refused, and so is a result with another "
+      "one than it names.");
   auto options = std::make_shared<ApplyOptions>();
   command.add_option("BASE", options->base, "checkpoint that the first delta was made for").required().type_name("");
   command.add_option("DELTA", options->deltas, "one delta or more, in order").required().type_name("");
