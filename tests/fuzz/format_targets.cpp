@@ -20,6 +20,7 @@
 #include "libckpt/state_dicts.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
+#include "tests/fuzz/difference_targets.h"
 #include "tests/fuzz/targets.h"
 
 namespace fuzz {
@@ -342,23 +343,48 @@ ByteVector pickle_of(Bytes file) {
   return out;
 }
 
+namespace {
+
+/// Of the native file that it is saved as.
+ByteVector native_index_of(const Checkpoint& checkpoint, ckpt::Codec codec) {
+  ckpt::SaveOptions options;
+  options.format = "native";
+  options.durable = false;
+  options.codec = codec;
+  std::filesystem::path target = scratch().file("seed");
+  ckpt::save(checkpoint, target, options);
+  ckpt::SourcePtr saved = ckpt::open_file(target);
+  ByteVector head(ckpt::detail::kHeaderBytes);
+  saved->read(0, head);
+  ByteVector out(ckpt::detail::parse_header(head).index_size);
+  saved->read(ckpt::detail::kHeaderBytes, out);
+  return out;
+}
+
+std::string index_of_trimmed() {
+  ckpt::Entry entry;
+  entry.dtype = core::DType::bf16;
+  entry.shape = {2, 32 << 10};
+  entry.bytes = trimmed_bytes();
+  ckpt::Dict root;
+  root.items.emplace_back(ckpt::Value::text("w"),
+                          ckpt::Value::tensor(std::make_shared<const ckpt::Entry>(std::move(entry))));
+  Checkpoint checkpoint;
+  checkpoint.root = ckpt::Value::dict(std::move(root));
+  return std::string(core::as_text(native_index_of(checkpoint, ckpt::Codec::zstd)));
+}
+
+}  // namespace
+
 ByteVector native_index_of(Bytes file) {
   ByteVector out;
-  answer([&] {
-    Input input = input_of(file);
-    ckpt::SaveOptions options;
-    options.format = "native";
-    options.durable = false;
-    std::filesystem::path target = scratch().file("seed");
-    ckpt::save(ckpt::detect_format(input).read(input, {}), target, options);
-    ckpt::SourcePtr saved = ckpt::open_file(target);
-    ByteVector head(ckpt::detail::kHeaderBytes);
-    saved->read(0, head);
-    ckpt::detail::NativeHeader header = ckpt::detail::parse_header(head);
-    out.resize(header.index_size);
-    saved->read(ckpt::detail::kHeaderBytes, out);
-  });
+  answer([&] { out = native_index_of(ckpt::detect_format(input_of(file)).read(input_of(file), {}), {}); });
   return out;
+}
+
+std::vector<std::string_view> native_indexes() {
+  static const std::string trimmed = index_of_trimmed();
+  return {trimmed};
 }
 
 }  // namespace fuzz

@@ -40,6 +40,8 @@ void run_strip_reread(core::Bytes bytes);
 core::ByteVector pickle_of(core::Bytes file);
 /// The index of the native file that holds the same checkpoint.
 core::ByteVector native_index_of(core::Bytes file);
+/// One of a file with trimmed chunks.
+std::vector<std::string_view> native_indexes();
 
 /// The helper program's description of a file without tensors; nothing where there is no helper.
 core::ByteVector hdf5_image_of(core::Bytes file);

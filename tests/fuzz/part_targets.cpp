@@ -5,7 +5,6 @@
 
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/analyze/key_list.h"
-#include "libckpt/io/checksum.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/float_planes.h"
 #include "libckpt/io/json.h"
@@ -199,7 +198,6 @@ void run_predicted(core::Bytes bytes) {
   for (std::size_t i = 0; i < after.size(); ++i) after[i] = before[i] ^ (bytes[i % bytes.size()] & std::byte{3});
   core::ByteVector packed = ckpt::pack_predicted(before, after, columns, nullptr);
   packed.resize(std::max(packed.size(), after.size()));
-  // As a packed part, whose checksums are right: the head with other bytes in it.
   const ckpt::SourcePtr source = source_of(packed);
   core::ByteVector words = before;
   if (packed.size() == after.size()) {
@@ -208,15 +206,6 @@ void run_predicted(core::Bytes bytes) {
       require_same(words, after);
     }
   }
-  core::ByteVector changed(bytes.begin(), bytes.end());
-  core::store_le(changed.data(), ckpt::hash128(core::Bytes(changed).subspan(8)).low);
-  changed.resize(std::max<std::size_t>(changed.size(), 2 * kWords));
-  answer([&] {
-    const ckpt::SourcePtr parts = source_of(changed);
-    const auto found = ckpt::PredictedWords::find(*parts, 0, changed.size() / 2 * 2);
-    core::ByteVector room(changed.size() / 2 * 2);
-    if (found) found->add(0, room);
-  });
 }
 
 void run_planes(core::Bytes bytes) {

@@ -1,6 +1,7 @@
 #include "tests/fuzz/targets.h"
 
 #include "libckpt/format/format.h"
+#include "tests/fuzz/difference_targets.h"
 #include "tests/fuzz/format_targets.h"
 #include "tests/fuzz/part_targets.h"
 
@@ -128,7 +129,11 @@ std::vector<Row> rows() {
       {{"torch_pickle", run_torch_pickle, {{"torch_2.15", ".pt"}, {"torch_1.13", ".pt"}}, pickle_of}, "torch-zip"},
       {{"torch_legacy", run_torch_legacy, {{"torch_2.15", "legacy"}, {"torch_1.13", "legacy"}}}, "torch-legacy"},
       {{"torch_tar", run_torch_tar, {{"torch_2.15", "tar"}}}, "torch-tar"},
-      {{"native_index", run_native_index, {{"torch_2.15", ".pt"}, {"safetensors", ".safetensors"}}, native_index_of},
+      {{"native_index",
+        run_native_index,
+        {{"torch_2.15", ".pt"}, {"safetensors", ".safetensors"}},
+        native_index_of,
+        native_indexes()},
        "native"},
       {{"npy", run_npy, {{"numpy", ".npy"}, {"broken", "npy_"}}}, "npy"},
       {{"npz", run_npz, {{"numpy", ".npz"}, {"broken", "npz_"}}}, "npz"},
@@ -156,6 +161,7 @@ std::vector<Row> rows() {
       {{"ppm", run_ppm, {}, nullptr, ppm_texts()}, ""},
       {{"planes", run_planes, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
       {{"predicted", run_predicted, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
+      {{"predicted_part", run_predicted_part, {}, nullptr, predicted_parts()}, ""},
       {{"floats", run_floats, {{"safetensors", ".safetensors"}}, nullptr, float_texts()}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"tokenizer", run_tokenizer, {}, nullptr, tokenizer_texts()}, ""},
