@@ -361,14 +361,14 @@ ByteVector pack_predicted(Bytes before, Bytes after, std::uint64_t columns, cons
 }
 
 bool prediction_pays(Bytes before, Bytes after) {
-  constexpr double kLeastSaved = 1.0 / 28;  // of the words: what takes longer must save room
+  constexpr std::uint64_t kLeastSaved = 28;  // one such part of the words: what takes longer must save room
   ByteVector differences(before.begin(), before.end());
   subtract_words(after, kWord, differences);
   const Pair pair{before, after};
   const Prediction how{0, top_exponent(before), kContextsUsed};
-  const double foretold = static_cast<double>(tally_of(pair, Model(how, pair.words(), {}), 1).bits()) / 8;
-  return foretold + kLeastSaved * static_cast<double>(after.size()) <=
-         static_cast<double>(pack_words(differences, kWord).size());
+  const std::uint64_t bits = tally_of(pair, Model(how, pair.words(), {}), 1).bits();
+  // In whole numbers, so that one that saves just as much is foretold on every processor.
+  return kLeastSaved * bits + 8 * after.size() <= kLeastSaved * 8 * pack_words(differences, kWord).size();
 }
 
 struct PredictedWords::Head {

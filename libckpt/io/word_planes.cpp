@@ -91,8 +91,8 @@ struct PlanePacking {
   CodeLengths masks = {};
 };
 
-/// A mask costs time, so it must save a fifth.
-constexpr double kMaskWorthwhile = 0.8;
+/// A mask costs time, so it must save one such part. In whole numbers, the same on every processor.
+constexpr std::uint64_t kMaskWorthwhile = 5;
 constexpr std::uint64_t kMostOfCodes = 129;  ///< bytes of the lengths of codes
 constexpr std::uint64_t kMostOfHead = 12;    ///< bytes that four streams take beside their codes
 
@@ -110,7 +110,7 @@ PlanePacking choose(Bytes plane, ByteVector& room) {
   PlanePacking masked{kMasked, detail::code_lengths(counts), detail::code_lengths(mask_counts)};
   const std::uint64_t masked_bits =
       detail::coded_bits(counts, masked.bytes) + detail::coded_bits(mask_counts, masked.masks) + 2 * around;
-  const auto mask_pays = static_cast<double>(masked_bits) < kMaskWorthwhile * static_cast<double>(coded_bits);
+  const bool mask_pays = kMaskWorthwhile * masked_bits < (kMaskWorthwhile - 1) * coded_bits;
   const PlanePacking& best = mask_pays ? masked : coded;
   return std::min(masked_bits, coded_bits) < stored - stored / 32 ? best : PlanePacking{kStored, {}, {}};
 }
