@@ -246,13 +246,23 @@ class DigestsOfBoth final : public detail::LateTexts {
   mutable std::optional<std::pair<Hash128, Hash128>> known_;
 };
 
+/// The tree of the delta. A lone tensor, which has no name, may have got one where that was saved; as it is the
+/// difference to a lone one, it had none.
+Value tree_of(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts) {
+  const bool is_named = base.root.is(Value::Kind::tensor) && delta.root.is(Value::Kind::dict);
+  if (!is_named || facts.marks.size() != 1 || facts.compared != 1) return delta.root;
+  const auto& items = delta.root.as_dict().items;
+  return items.size() == 1 && items[0].second.is(Value::Kind::tensor) ? items[0].second : delta.root;
+}
+
 /// The base is known to be the right one.
 Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts,
                        const std::shared_ptr<detail::TargetCheck>& check) {
   Checkpoint out;
   out.path = delta.path;  // at fault where its bytes are damaged
-  out.root = core::with_context(name_of(delta, "delta"),
-                                [&] { return Differences(delta.root, base).apply(facts.marks, check); });
+  const Value tree = tree_of(base, delta, facts);
+  out.root =
+      core::with_context(name_of(delta, "delta"), [&] { return Differences(tree, base).apply(facts.marks, check); });
   for (const auto& item : delta.metadata) {
     if (!item.first.starts_with(kPrefix)) out.metadata.push_back(item);
   }

@@ -253,6 +253,21 @@ TEST(Delta, GivesTheLaterCheckpointAndRefusesAnotherBase) {
   EXPECT_FALSE(std::filesystem::exists(dir.path() / "x.pth"));
 }
 
+/// Which has no name, and gets one in a .ckpt.
+TEST(Delta, OfALoneTensorGivesOne) {
+  TempDir dir;
+  for (int i : {1, 2, 3}) {
+    ckpt::Checkpoint lone;
+    lone.root = tensor({static_cast<float>(i), 5});
+    ckpt::save(lone, dir.path() / (std::to_string(i) + ".npy"));
+  }
+  expect_done(dir, {"delta", "make", "1.npy", "2.npy", "-o", "2.ckpt"});
+  expect_done(dir, {"delta", "make", "2.npy", "3.npy", "-o", "3.ckpt"});
+  expect_done(dir, {"delta", "apply", "1.npy", "2.ckpt", "3.ckpt", "-o", "back.npy"});
+  EXPECT_EQ(read_file(dir.path() / "back.npy"), read_file(dir.path() / "3.npy"));
+  expect_done(dir, {"delta", "apply", "1.npy", "2.ckpt", "-o", "back.pth"});
+}
+
 TEST(Optim, ShowsNamesAndSizes) {
   TempDir dir;
   write_checkpoint(dir.path() / "last.pth", training());
