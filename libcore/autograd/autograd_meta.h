@@ -23,10 +23,10 @@ struct AutogradMeta final : AutogradMetaBase {
 
   Tensor base;                                 // of a view; undefined otherwise
   std::atomic<std::uint32_t> view_version{0};  // grad_fn of a view is valid for this version of the memory
-  std::atomic_flag view_lock;                  // while grad_fn of a view is made again
+  std::atomic<bool> view_lock{false};          // while grad_fn of a view is made again
 
-  std::atomic_flag grad_lock;  // while a gradient is added
-  std::atomic_flag accumulator_lock;
+  std::atomic<bool> grad_lock{false};  // while a gradient is added
+  std::atomic<bool> accumulator_lock{false};
   AccumulateGrad* accumulator = nullptr;  // not owned: it owns the tensor
   std::vector<GradHook> leaf_hooks;
   std::vector<std::pair<std::int64_t, std::function<void(const Tensor&)>>> post_hooks;  // after accumulation
@@ -44,16 +44,20 @@ AutogradMeta& make_shared_meta(const Tensor& t);
 /// For the few instructions behind one of the flags above.
 class SpinLock {
  public:
-  explicit SpinLock(std::atomic_flag& flag) : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
+  explicit SpinLock(std::atomic<bool>& flag) : flag_(flag) {
+    if (detail::is_only_thread() && !flag.load(std::memory_order_relaxed)) {
+      flag.store(true, std::memory_order_relaxed);  // for the threads that may start meanwhile
+      return;
+    }
+    while (flag.exchange(true, std::memory_order_acquire)) {
     }
   }
-  ~SpinLock() { flag_.clear(std::memory_order_release); }
+  ~SpinLock() { flag_.store(false, std::memory_order_release); }
   SpinLock(const SpinLock&) = delete;
   SpinLock& operator=(const SpinLock&) = delete;
 
  private:
-  std::atomic_flag& flag_;
+  std::atomic<bool>& flag_;
 };
 
 /// Adds gradients to a leaf.

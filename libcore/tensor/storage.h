@@ -37,11 +37,11 @@ class StorageImpl : public RefCounted {
 
   /// PyTorch's `_version` of the tensors on this storage: in-place operations through autograd count it up.
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
-  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() { detail::count_up(version_); }
   /// Counts every write through any alias, `x.data` and raw pointers included. Caches of what was made of them (packed
   /// weights, device copies) compare (storage, writes()).
   std::uint32_t writes() const { return writes_.load(std::memory_order_relaxed); }
-  void bump_writes() { writes_.fetch_add(1, std::memory_order_relaxed); }
+  void bump_writes() { detail::count_up(writes_); }
   /// Weights were packed from these bytes (packed_weights.h), to be dropped with them.
   void mark_packed() { packed_.store(true, std::memory_order_relaxed); }
 

@@ -66,7 +66,7 @@ struct TensorImpl : RefCounted {
   void bump_version() {
     storage->bump_writes();
     if (own_version) {
-      own_version->value.fetch_add(1, std::memory_order_relaxed);
+      detail::count_up(own_version->value);
     } else {
       storage->bump_version();
     }
