@@ -96,10 +96,10 @@ void detail::note_forward(const Node& node) {
   forward_calls[&node] = {node.Node::sequence_nr(), {frames + std::min(kOwn, count), frames + count}};
 }
 
-TensorList detail::checked_apply(Node& node, TensorList grads) {
+TensorList detail::checked_apply(Node& node, TensorList grads, bool directly) {
   TensorList results;
   try {
-    results = applied(node, std::move(grads));
+    results = applied(node, std::move(grads), directly);
   } catch (...) {
     warn_about(node);
     throw;

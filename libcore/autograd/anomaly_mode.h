@@ -37,7 +37,7 @@ inline bool anomaly_mode_on() {
 /// Remembers where `node` is recorded.
 void note_forward(const Node& node);
 /// node.apply(), with the checks above.
-TensorList checked_apply(Node& node, TensorList grads);
+TensorList checked_apply(Node& node, TensorList grads, bool directly);
 }  // namespace detail
 
 }  // namespace core

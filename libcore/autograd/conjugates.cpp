@@ -27,11 +27,11 @@ bool follows_convention(const Node& node) {
 
 }  // namespace
 
-TensorList applied(Node& node, TensorList&& grads) {
+TensorList applied(Node& node, TensorList&& grads, bool directly) {
   const bool given = any_complex(grads);
   const bool follows = given && follows_convention(node);
   if (given && !follows) conjugate(grads);
-  TensorList results = node.apply(std::move(grads));
+  TensorList results = directly ? node.apply_directly(std::move(grads)) : node.apply(std::move(grads));
   const bool turns = given ? !follows : any_complex(results) && !follows_convention(node);
   if (turns) conjugate(results);
   return results;

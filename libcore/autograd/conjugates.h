@@ -17,7 +17,7 @@ struct FollowsConvention {
   virtual ~FollowsConvention() = default;
 };
 
-/// node.apply(grads) by the convention; costs little where no gradient is complex.
-TensorList applied(Node& node, TensorList&& grads);
+/// node.apply(grads) by the convention, or apply_directly(); costs little where no gradient is complex.
+TensorList applied(Node& node, TensorList&& grads, bool directly = false);
 
 }  // namespace core::detail

@@ -130,16 +130,22 @@ std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
   return std::move(captured_);
 }
 
+/// Without the nodes that nobody has looked at; a profile shows them.
+const Node::Edges& GraphTask::edges_of(const Node& node) {
+  const bool shown = node.shows_all() || detail::profiling.load(std::memory_order_relaxed) || detail::anomaly_mode_on();
+  return shown ? node.next_edges() : node.direct_edges();
+}
+
 /// Finds every node that the roots lead to and counts the edges into each.
 void GraphTask::discover() {
   for (const Edge& root : roots_) {
-    if (table_.insert(root.node.get()).second) entries_.push_back(Entry(root.node.get()));
+    if (table_.insert(root.node.get()).second) entries_.emplace_back(root.node.get());
   }
   for (std::size_t next = 0; next < entries_.size(); ++next) {
-    for (const Edge& edge : entries_[next].node->next_edges()) {
+    for (const Edge& edge : *entries_[next].edges) {
       if (!edge.node) continue;
       auto [number, is_new] = table_.insert(edge.node.get());
-      if (is_new) entries_.push_back(Entry(edge.node.get()));
+      if (is_new) entries_.emplace_back(edge.node.get());
       ++entries_[number].missing;
     }
   }
@@ -151,7 +157,7 @@ void GraphTask::mark_needed(std::span<const Edge> captures) {
   std::vector<std::vector<std::uint32_t>> users(entries_.size());
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     entries_[i].needed = false;
-    for (const Edge& edge : entries_[i].node->next_edges()) {
+    for (const Edge& edge : *entries_[i].edges) {
       if (edge.node) users[table_.find(edge.node.get())].push_back(i);
     }
   }
@@ -286,8 +292,9 @@ TensorList GraphTask::apply_node(Entry& entry) {
   if (!any || !entry.needed || (!captures_.empty() && node.is_accumulator())) return {};
   const KeptGraph kept(options_.keep_graph);
   const detail::NodeScope scope(detail::EventKind::backward, node);
-  TensorList results = detail::anomaly_mode_on() ? detail::checked_apply(node, std::move(entry.grads))
-                                                 : detail::applied(node, std::move(entry.grads));
+  const bool directly = entry.goes_directly();
+  TensorList results = detail::anomaly_mode_on() ? detail::checked_apply(node, std::move(entry.grads), directly)
+                                                 : detail::applied(node, std::move(entry.grads), directly);
   if (!options_.keep_graph) node.release_saved();
   return results;
 }
@@ -299,7 +306,7 @@ void GraphTask::store_captures(Entry& entry) {
 }
 
 void GraphTask::deliver(Entry& from, TensorList results) {
-  const auto& edges = from.node->next_edges();
+  const auto& edges = *from.edges;
   for (std::uint32_t i = 0; i < edges.size(); ++i) {
     if (!edges[i].node) continue;
     Tensor grad = i < results.size() ? std::move(results[i]) : Tensor();
@@ -320,7 +327,7 @@ void GraphTask::add_to_entry(Entry& to, std::uint32_t input_nr, Tensor grad) {
 
 void GraphTask::add_contribution(Entry& to, Entry& from, std::uint32_t edge, Tensor grad) {
   auto& queue = ready_[static_cast<std::size_t>(to.slot)];
-  const std::uint32_t input_nr = from.node->next_edges()[edge].input_nr;
+  const std::uint32_t input_nr = (*from.edges)[edge].input_nr;
   if (!several_) {
     if (grad.defined()) add_to_entry(to, input_nr, std::move(grad));
     if (--to.missing == 0) push(queue, &to);

@@ -40,8 +40,10 @@ class GraphTask {
     Tensor grad;
   };
   struct Entry {
-    explicit Entry(Node* its_node) : node(its_node), sequence(its_node->sequence_nr()) {}
+    explicit Entry(Node* its_node) : node(its_node), edges(&edges_of(*its_node)), sequence(its_node->sequence_nr()) {}
+    bool goes_directly() const { return edges == &node->direct_edges(); }
     Node* node;
+    const Node::Edges* edges = nullptr;  // what the walk goes by
     std::uint64_t sequence;
     int missing = 0;     // edges into the node that have not delivered yet
     bool needed = true;  // lies on a way to a capture
@@ -54,6 +56,7 @@ class GraphTask {
   };
   using Queue = InlineVector<Entry*, 16>;
 
+  static const Node::Edges& edges_of(const Node& node);
   void discover();
   void mark_needed(std::span<const Edge> captures);
   void assign_slots();

@@ -38,7 +38,7 @@ bool reaches_others(const std::vector<Tensor>& outputs, const std::vector<Tensor
     const Node* node = open.back();
     open.pop_back();
     if (node->is_accumulator()) return true;
-    for (const Edge& edge : node->next_edges()) {
+    for (const Edge& edge : node->direct_edges()) {
       if (edge.node && known.insert(edge.node.get()).second) open.push_back(edge.node.get());
     }
   }

@@ -1,5 +1,7 @@
 #include "libcore/autograd/node.h"
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "libcore/autograd/anomaly_mode.h"
@@ -89,6 +91,31 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_o
 
 Node::Node() : sequence_nr_(next_sequence++) {
   if (detail::anomaly_mode_on()) detail::note_forward(*this);
+}
+
+Node::~Node() {
+  delete all_edges_.load(std::memory_order_acquire);
+}
+
+void Node::count_skipped_node() {
+  ++next_sequence;
+}
+
+IntrusivePtr<Node> Node::skipped_node(Edge) const {
+  return {};
+}
+
+const Node::Edges& Node::with_skipped() const {
+  if (const Edges* known = all_edges_.load(std::memory_order_acquire)) return *known;
+  auto made = std::make_unique<Edges>(edges_);
+  Edge& edge = (*made)[skipped_];
+  const std::uint64_t sequence = std::exchange(next_sequence, sequence_nr_ - 1);  // by count_skipped_node()
+  edge = {skipped_node(std::move(edge)), 0};
+  next_sequence = sequence;
+  edge.node->stream_ = stream_;
+  Edges* before = nullptr;
+  if (!all_edges_.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) return *before;
+  return *made.release();
 }
 
 void* Node::operator new(std::size_t bytes) {

@@ -18,6 +18,7 @@
 // Keep tensors with save(t) / save_output(t) in the operation, get them with saved(i) in apply(); they are checked
 // against in-place changes and freed after backward. Use: std::string_view name = y.grad_fn()->name();
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -71,7 +72,7 @@ struct GradHook {
 class Node : public RefCounted {
  public:
   Node();
-  virtual ~Node() = default;
+  virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   static void* operator new(std::size_t bytes);
@@ -85,6 +86,8 @@ class Node : public RefCounted {
   virtual std::string_view name() const = 0;
   /// See the top of this file.
   virtual TensorList apply(TensorList grads) = 0;
+  /// apply() for the ways of direct_edges().
+  virtual TensorList apply_directly(TensorList grads) { return apply(std::move(grads)); }
   /// Frees what was saved; a second backward then says so.
   virtual void release_saved();
   /// True for the node that adds to a leaf's gradient.
@@ -93,7 +96,14 @@ class Node : public RefCounted {
   std::vector<GradHook>& hooks();
   bool has_hooks() const { return hooks_ != nullptr; }
 
-  const InlineVector<Edge, 3>& next_edges() const { return edges_; }
+  using Edges = InlineVector<Edge, 3>;
+  /// One an input, as PyTorch's graph has them.
+  const Edges& next_edges() const { return skips_ ? with_skipped() : edges_; }
+  /// The same, but for a node behind this one that does no more than apply_directly() does along with its own work: as
+  /// nobody looks at most graphs, it is made when next_edges() is asked for.
+  const Edges& direct_edges() const { return edges_; }
+  /// Whether backward goes by next_edges(): always, or as somebody has asked for these.
+  bool shows_all() const { return !skips_ || all_edges_.load(std::memory_order_acquire) != nullptr; }
   /// Higher means recorded later.
   virtual std::uint64_t sequence_nr() const { return sequence_nr_; }
   const InlineVector<OutputMeta, 1>& outputs() const { return outputs_; }
@@ -106,6 +116,9 @@ class Node : public RefCounted {
   // --- for operations, while recording
   void add_edge(const Tensor& input);
   void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
+  /// Input i has such a node, skipped_node(). It counts as recorded before this one, which is yet to be made.
+  void skip_node_of(std::uint32_t i) { skips_ = true, skipped_ = i; }
+  static void count_skipped_node();
   std::uint32_t add_output(const Tensor& output);
   /// An output that never becomes a tensor.
   void add_output(OutputMeta output);
@@ -117,6 +130,8 @@ class Node : public RefCounted {
  protected:
   /// For nodes that others find without holding them.
   void set_findable() { findable_ = true; }
+  /// The node that next_edges() shows for the input of skip_node_of(), with its own edge, which is given.
+  virtual IntrusivePtr<Node> skipped_node(Edge edge) const;
   // --- for apply()
   /// The i-th saved tensor. Errors: PyTorch's texts for a second backward and for in-place changes.
   Tensor saved(std::size_t i) const;
@@ -128,13 +143,17 @@ class Node : public RefCounted {
  private:
   friend class GraphTask;
   Tensor unpacked(const SavedTensor& kept, const Tensor& value, std::uint32_t version) const;
-  InlineVector<Edge, 3> edges_;
+  const Edges& with_skipped() const;
+  Edges edges_;
   InlineVector<OutputMeta, 1> outputs_;
   InlineVector<SavedTensor, 3> saved_;
   std::uint64_t sequence_nr_;
   std::uint64_t stream_ = 0;
   std::unique_ptr<std::vector<GradHook>> hooks_;
-  Node* next_to_end_ = nullptr;  // the queue of destroy()
+  Node* next_to_end_ = nullptr;                     // the queue of destroy()
+  mutable std::atomic<Edges*> all_edges_{nullptr};  // owned; made by next_edges()
+  std::uint32_t skipped_ = 0;
+  bool skips_ = false;
   bool released_ = false;
   bool findable_ = false;
 };

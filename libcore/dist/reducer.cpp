@@ -44,7 +44,7 @@ std::unordered_set<const Node*> nodes_behind(const std::vector<Tensor>& outputs)
   while (!waiting.empty()) {
     const Node* node = waiting.back();
     waiting.pop_back();
-    for (const Edge& edge : node->next_edges()) visit(edge.node.get());
+    for (const Edge& edge : node->direct_edges()) visit(edge.node.get());
   }
   return seen;
 }

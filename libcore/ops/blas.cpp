@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
@@ -63,20 +64,38 @@ struct AddmmBackward final : Node {
 };
 
 /// x @ weight^T + bias in one kernel. Gradients go where those of addmm(bias, x, weight.t()) go, the weight's through a
-/// TBackward0, without the transposed views in between.
+/// TBackward0, without the transposed views in between; and without that node where nobody looks.
 struct LinearBackward final : Node {
   std::string_view name() const override { return "AddmmBackward0"; }
   TensorList apply(TensorList grads) override {
-    const Tensor g = std::move(grads[0]);
-    const bool differentiable = is_grad_enabled();
-    TensorList result;
-    result.push_back(!wants(0) ? Tensor() : differentiable ? sum(g, {.dims = {0}}) : raw::column_sums(g));
-    result.push_back(!wants(1) ? Tensor() : differentiable ? mm(g, weight()) : raw::product(g, weight()));
-    result.push_back(!wants(2) ? Tensor() : differentiable ? mm(g.t(), saved(0)).t() : weight_grad(g));
+    TensorList result = of_others(grads[0]);
+    if (wants(2)) result[2] = is_grad_enabled() ? mm(grads[0].t(), saved(0)).t() : turned(weight_grad(grads[0]));
+    return result;
+  }
+  TensorList apply_directly(TensorList grads) override {
+    TensorList result = of_others(grads[0]);
+    if (wants(2)) result[2] = is_grad_enabled() ? mm(grads[0].t(), saved(0)).t().t() : weight_grad(grads[0]);
     return result;
   }
 
+ protected:
+  IntrusivePtr<Node> skipped_node(Edge edge) const override {
+    const OutputMeta weight = edge.node->outputs()[edge.input_nr];
+    auto node = make_intrusive<detail::TBackward>();
+    node->add_edge(std::move(edge));
+    node->add_output(OutputMeta{{weight.sizes[1], weight.sizes[0]}, weight.dtype, weight.device});
+    return node;
+  }
+
  private:
+  /// The gradients of bias and x.
+  TensorList of_others(const Tensor& g) const {
+    const bool differentiable = is_grad_enabled();
+    TensorList result(3);
+    if (wants(0)) result[0] = differentiable ? sum(g, {.dims = {0}}) : raw::column_sums(g);
+    if (wants(1)) result[1] = differentiable ? mm(g, weight()) : raw::product(g, weight());
+    return result;
+  }
   /// The weight that was kept. PyTorch keeps its transposed view, and says of a change in place what it then knows of
   /// it.
   Tensor weight() const {
@@ -92,9 +111,8 @@ struct LinearBackward final : Node {
       throw Error(error.code(), text);
     }
   }
-  /// g^T x, seen the other way round.
-  Tensor weight_grad(const Tensor& g) const {
-    const Tensor grad = raw::turned_product(g, saved(0));
+  Tensor weight_grad(const Tensor& g) const { return raw::turned_product(g, saved(0)); }
+  static Tensor turned(const Tensor& grad) {
     return raw::view(grad, {grad.sizes()[1], grad.sizes()[0]}, {1, grad.sizes()[1]}, 0);
   }
 };
@@ -163,19 +181,12 @@ Tensor matmul_batched(const Tensor& a, const Tensor& b) {
   return unsafe_view(bmm(p, q), out);
 }
 
-/// The transposed weight's node, as weight.t() would have made it.
-Edge transposed_edge(const Tensor& weight) {
-  if (!weight.requires_grad()) return {};
-  auto node = make_node<detail::TBackward>(weight);
-  node->add_output(OutputMeta{{weight.sizes()[1], weight.sizes()[0]}, weight.dtype(), weight.device()});
-  return {node, 0};
-}
-
 Tensor recorded_linear(Tensor out, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!needs_grad(bias, x, weight)) return out;
-  Edge to_weight = transposed_edge(weight);
-  auto node = make_node<LinearBackward>(bias, x);
-  node->add_edge(std::move(to_weight));
+  if (weight.requires_grad()) Node::count_skipped_node();
+  auto node = make_node<LinearBackward>(bias, x, weight);
+  if (weight.requires_grad()) node->skip_node_of(2);
+  if (core::detail::anomaly_mode_on()) node->next_edges();  // which notes where
   node->save(weight.requires_grad() ? x : Tensor());
   node->save(x.requires_grad() ? weight : Tensor());
   record(out, node);

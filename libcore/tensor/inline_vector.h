@@ -52,6 +52,11 @@ class InlineVector {
     new (items_ + size_) T(std::move(item));
     ++size_;
   }
+  template <class... Args>
+  T& emplace_back(Args&&... args) {
+    if (size_ == capacity_) reserve(capacity_ * 2);
+    return *new (items_ + size_++) T(std::forward<Args>(args)...);
+  }
   void pop_back() { items_[--size_].~T(); }
   void resize(std::size_t count) {
     reserve(count);

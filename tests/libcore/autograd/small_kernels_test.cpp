@@ -19,6 +19,7 @@
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/recurrent.h"
 #include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
@@ -145,6 +146,51 @@ TEST(Linear, RecordsTheGraphOfAddmmAndT) {
   EXPECT_EQ(edges[0].node->name(), "torch::autograd::AccumulateGrad");
   EXPECT_FALSE(edges[1].node);
   EXPECT_EQ(edges[2].node->name(), "TBackward0");
+}
+
+/// Backward leaves out a node that nobody has looked at. Whoever looks, be it from a hook in the middle of a backward,
+/// finds it in its place, and what hooks on it see is the gradient of the transposed weight.
+TEST(Linear, HasTheSameGradientsWhetherItsGraphIsLookedAtOrNot) {
+  core::manual_seed(6);
+  const Tensor x = core::randn({2, 4}), start = core::randn({3, 4}), b = core::randn({3});
+  const auto grads = [&](int looks) {
+    const Tensor w = start.clone().requires_grad_(), p = w * 2;
+    const Tensor y = core::linear(core::linear(x, p, b), core::ones({4, 3}), core::zeros({4})) * 1;
+    const core::IntrusivePtr<core::Node> first = y.grad_fn()->next_edges()[0].node->next_edges()[1].node;
+    EXPECT_EQ(first->name(), "AddmmBackward0");
+    std::vector<float> seen;
+    const auto look = [&] {
+      const core::Edge& edge = first->next_edges()[2];
+      EXPECT_EQ(edge.node->name(), "TBackward0");
+      EXPECT_EQ(edge.node->outputs()[0].sizes, (core::Shape{4, 3}));
+      EXPECT_EQ(edge.node->next_edges()[0].node.get(), p.grad_fn().get());
+      EXPECT_EQ(edge.node->sequence_nr() + 1, first->sequence_nr());
+    };
+    if (looks == 1) look();
+    if (looks == 2) y.register_hook([&](const Tensor& g) { return look(), g; });
+    if (looks == 3) {
+      first->next_edges()[2].node->hooks().push_back({1, 0, [&](const Tensor& g) {
+                                                        seen = g.t().contiguous().to_vector<float>();
+                                                        return Tensor();
+                                                      }});
+    }
+    y.sum().backward({}, true);
+    y.sum().backward();
+    if (looks == 3) {
+      EXPECT_EQ(seen, (w.grad() * 0.25).to_vector<float>());  // of two backwards, and w * 2
+    }
+    return w.grad().to_vector<float>();
+  };
+  const std::vector<float> wanted = grads(0);
+  for (int looks = 1; looks <= 3; ++looks) EXPECT_EQ(grads(looks), wanted) << looks;
+}
+
+TEST(Linear, CountsTheNodeThatItLeavesOut) {
+  const Tensor x = core::ones({2, 4}), w = core::ones({3, 4}, {.requires_grad = true}), b = core::ones({3});
+  const auto number = [](const Tensor& t) { return t.grad_fn()->sequence_nr(); };
+  const Tensor first = w * 1, before = w * 1, y = core::linear(x, w, b), after = w * 1;
+  EXPECT_EQ(number(y), number(before) + 2);
+  EXPECT_EQ(number(after), number(y) + 1);
 }
 
 TEST(Linear, WantsOnlyTheGradientsThatAreWanted) {
