@@ -46,21 +46,30 @@ Members Members::as_written(Module& module) {
   return list;
 }
 
+Members Members::for_walk(Module& module) {
+  if (!module.members_checked() || module.reparametrized()) return Members(module);
+  Members list;
+  list.checks_names_ = false;
+  module.members(list);
+  list.list_registered(module);
+  return list;
+}
+
 Members& Members::parameter(std::string name, Tensor& tensor) {
-  check_name("parameter", name);
+  if (checks_names_) check_name("parameter", name);
   if (parameters_.empty()) parameters_.reserve(kFew);
   parameters_.push_back({std::move(name), &tensor, true});
   return *this;
 }
 
 Members& Members::buffer(std::string name, Tensor& tensor, bool persistent) {
-  check_name("buffer", name);
+  if (checks_names_) check_name("buffer", name);
   buffers_.push_back({std::move(name), &tensor, persistent});
   return *this;
 }
 
 Members& Members::add_child(ChildMember child) {
-  check_name("module", child.name);
+  if (checks_names_) check_name("module", child.name);
   if (children_.empty()) children_.reserve(kFew);
   children_.push_back(std::move(child));
   return *this;

@@ -59,6 +59,9 @@ class Members {
   /// What its members() says, whatever was put in the place of some (parametrize.h). REQUIRES: asked for before.
   static Members as_written(Module& module);
 
+  /// For walks that ask for no names: these are not looked at again where the constructor has done so.
+  static Members for_walk(Module& module);
+
   /// A child that is part of the struct.
   template <class M>
   requires std::is_base_of_v<Module, M> Members& child(std::string name, M& module) {
@@ -102,6 +105,7 @@ class Members {
   std::vector<TensorMember> parameters_;
   std::vector<TensorMember> buffers_;
   std::vector<ChildMember> children_;
+  bool checks_names_ = true;
 };
 
 }  // namespace core

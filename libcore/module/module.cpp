@@ -87,7 +87,7 @@ Tensor& find_tensor(Module& module, std::string_view path, MembersOf members_of,
 /// Calls visit for every registered parameter below `module`, as often as it is registered; no names are made.
 template <class Visit>
 void each_parameter(Module& module, const Visit& visit) {
-  const Members own(module);
+  const Members own = Members::for_walk(module);
   for (const TensorMember& member : own.parameters()) {
     if (member.tensor->defined()) visit(*member.tensor);
   }

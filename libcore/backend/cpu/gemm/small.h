@@ -40,6 +40,19 @@ CORE_INLINE Vector<T> finished(const SmallProduct<T>& p, Vector<T> sums, const T
   return p.bias == nullptr ? sums : sums + load_up_to(p.bias + column, left);
 }
 
+/// finished(), stored. `plain`: p.alpha is 1 and p.beta 0, asked once for all vectors of a block, as the compiler has
+/// to take every store for one into p.
+template <class T>
+CORE_INLINE void put_finished(const SmallProduct<T>& p, bool plain, const T* bias, const Vector<T>& sums, T* c,
+                              std::int64_t column, std::int64_t left) {
+  if (!plain) return store_up_to(c, finished(p, sums, c, column, left), left);
+  store_up_to(c, bias == nullptr ? sums : sums + load_up_to(bias + column, left), left);
+}
+template <class T>
+CORE_INLINE bool is_plain(const SmallProduct<T>& p) {
+  return p.alpha == 1 && p.beta == 0;
+}
+
 /// kRows x kVectors vectors of the result; `left`: columns there are from `column` on.
 template <class T, int kRows, int kVectors, bool kWhole>
 CORE_INLINE void product_block(const SmallProduct<T>& p, std::int64_t row, std::int64_t column, std::int64_t left) {
@@ -59,13 +72,16 @@ CORE_INLINE void product_block(const SmallProduct<T>& p, std::int64_t row, std::
       for (int v = 0; v < kVectors; ++v) sums[r][v] += factor * line[v];
     }
   }
+  const bool plain = is_plain(p);
+  const T* const bias = p.bias;
+  const std::int64_t ldc = p.ldc;
+  T* line = p.c + row * ldc + column;
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kRows; ++r, line += ldc) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      T* c = p.c + (row + r) * p.ldc + column + v * kWidth<T>;
       const std::int64_t here = kWhole || v < kLast ? kWidth<T> : tail;
-      store_up_to(c, finished(p, sums[r][v], c, column + v * kWidth<T>, here), here);
+      put_finished(p, plain, bias, sums[r][v], line + v * kWidth<T>, column + v * kWidth<T>, here);
     }
   }
 }

@@ -88,12 +88,12 @@ CORE_INLINE void turned_block(const SmallProduct<float>& p, std::int64_t row, st
   std::int64_t i = 0;
   for (; i + kTurned <= p.k; i += kTurned) add_turned<kRows, true>(p, a, b, i, kTurned, sums);
   if (i < p.k) add_turned<kRows, false>(p, a, b, i, static_cast<int>(p.k - i), sums);
-  const std::int64_t left = p.n - column;
+  const std::int64_t left = p.n - column, ldc = p.ldc;
+  const bool plain = is_plain(p);
+  const float* const bias = p.bias;
+  float* c = p.c + row * ldc + column;
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    float* c = p.c + (row + r) * p.ldc + column;
-    store_up_to(c, finished(p, sums[r], c, column, left), left);
-  }
+  for (int r = 0; r < kRows; ++r, c += ldc) put_finished(p, plain, bias, sums[r], c, column, left);
 }
 
 template <int kRows>

@@ -305,6 +305,14 @@ template <int kColumns, class T, class Total>
 void cascade_group(const T* in, std::int64_t rows, std::int64_t step, std::int64_t width, Total* total) {
   constexpr int kLevels = 4, kMost = 32;
   const std::int64_t columns = kColumns == 0 ? width : kColumns;
+  if (rows < 16) {  // less than the least of chunks: nothing is added on any level
+    Total sums[kMost] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t k = 0; k < columns; ++k) sums[k] += static_cast<Total>(in[row * step + k]);
+    }
+    std::copy_n(sums, columns, total);
+    return;
+  }
   const int log2 = rows > 1 ? std::bit_width(static_cast<std::uint64_t>(rows - 1)) : 0;
   const int power = std::max(4, log2 / kLevels);
   const std::int64_t chunk = std::int64_t{1} << power;
