@@ -83,10 +83,7 @@ void Adam::update(const ParamGroup& group) {
     const detail::CountedThere there =
         counted ? detail::CountedThere{detail::device_step(state, param), rates_.on(param.device(), group)}
                 : detail::CountedThere{};
-    const auto count = [&] {
-      const double step = detail::count_step(state);
-      if (step != how.step) detail::set_step(how, step);
-    };
+    const auto count = [&] { how.step = detail::count_step(state); };
     if (!counted) count();
     const Tensor& exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
@@ -95,6 +92,7 @@ void Adam::update(const ParamGroup& group) {
     if (steps.take(param, grad, moments, there, how)) return;
     if (!detail::is_out_of_reach(param)) return update_copies(param, grad, moments, how);
     if (counted) count();
+    detail::set_step(how, how.step);
     detail::composed_adam(param, grad, moments, how);
   });
   steps.run(how);

@@ -111,6 +111,51 @@ TEST(AdamDenormals, WithAnyKindOfDecay) {
   expect_plain_bits({.weight_decay = 0.01, .decoupled = true});
   expect_plain_bits({.weight_decay = 0.01}, 0);
 }
+/// First moments of a few units of 2^-149, which lose less than half a unit a step and stay, and of some more, whose
+/// blocks have to be computed; the second ones are ordinary numbers, or small, or none.
+void expect_plain_bits_at_rest(const Options& o) {
+  State state{std::vector<float>(kCount), std::vector<float>(kCount), std::vector<float>(kCount)};
+  core::Parameter param(core::zeros({static_cast<std::int64_t>(kCount)}));
+  core::Adam adam({param}, core::AdamOptions{.lr = o.lr, .betas = {o.beta1, o.beta2}, .maximize = o.maximize});
+  param.set_grad(core::zeros_like(param));
+  adam.step();
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const auto block = static_cast<int>(i / 16);
+    const int most = block % 3 == 0 ? 4 : block % 3 == 1 ? 6 : 40;
+    const double units = static_cast<double>(i * 7919 % static_cast<std::size_t>(most + 1));
+    state.m[i] = static_cast<float>(std::ldexp(i % 4 == 0 ? -units : units, -149));
+    if (units == 0 && block % 5 == 4) state.m[i] = -0.0F;
+    state.v[i] = block % 7 == 6 && i % 3 == 0 ? number(i, -149, -120) : i % 11 == 0 ? 0 : number(3 * i + 1, -40, -20);
+    state.v[i] = std::abs(state.v[i]);
+    state.p[i] = block % 13 == 12 && i % 5 == 0 ? number(i, -149, -140) : number(i, -12, 1);
+  }
+  param.detach().copy_(core::from_values(state.p));
+  for (const auto& [name, tensor] : adam.state_of(param)) {
+    if (name == "exp_avg") tensor.copy_(core::from_values(state.m));
+    if (name == "exp_avg_sq") tensor.copy_(core::from_values(state.v));
+  }
+  std::vector<float> grads(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) grads[i] = i % 9 == 0 ? -0.0F : i / 16 % 17 == 16 && i % 7 == 0 ? 1e-3F : 0;
+  for (int step = 2; step <= 40; ++step) {
+    param.set_grad(core::from_values(grads));
+    adam.step();
+    step_plainly(state, grads, o, step);
+    expect_same(param, state.p, "parameter", step);
+    for (const auto& [name, tensor] : adam.state_of(param)) {
+      if (name == "exp_avg") expect_same(tensor, state.m, "first moment", step);
+      if (name == "exp_avg_sq") expect_same(tensor, state.v, "second moment", step);
+    }
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(AdamDenormals, HaveTheBitsOfPlainArithmeticAtRest) {
+  expect_plain_bits_at_rest({});
+  expect_plain_bits_at_rest({.maximize = true});
+  expect_plain_bits_at_rest({.beta1 = 0.95});
+  expect_plain_bits_at_rest({.beta1 = 0.75});
+}
+
 /// A step of nothing still adds a zero, whose sign is the moment's: -0 + 0 is 0.
 TEST(AdamDenormals, KeepTheSignOfZeroAtARateOfZero) {
   core::Parameter param(core::zeros({16}));

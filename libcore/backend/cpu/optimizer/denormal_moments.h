@@ -6,6 +6,7 @@
 // functions. Included by optimizer.cpp only. Use: if (has_denormal(m, v) && kept.replace(rules, p, g, m, v)) { step();
 // kept.put_back(m, v); }
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -63,11 +64,16 @@ CORE_INLINE HalfBits small_sum(const HalfBlock& x, float y, const HalfBlock& z) 
 
 /// What of a step's numbers counts here, and whether they allow this way.
 struct DenormalRules {
+  /// As long as a step takes less than half a unit.
+  static int units_that_stay(double share) { return static_cast<int>(std::min(0.5 / share - 1e-3, 1e6)); }
+
   float sign;     ///< of the gradient
   float weight1;  ///< of it in the first moment
   float beta2;
-  float shrink;  ///< of the parameter
-  float floor;   ///< above this magnitude a parameter does not see a first moment up to 2^-125
+  float shrink;      ///< of the parameter
+  float floor;       ///< above this magnitude a parameter does not see a first moment up to 2^-125
+  int stays;         ///< without a gradient a first moment of up to so many units of 2^-149 stays as it is
+  int square_stays;  ///< a second one
   bool allowed;
 
   DenormalRules(float grad_sign, double decay, float first_weight, float second_beta, float shrunk, float rate,
@@ -77,6 +83,8 @@ struct DenormalRules {
         beta2(second_beta),
         shrink(shrunk),
         floor(std::abs(rate) / eps * 0x1p-98F),
+        stays(units_that_stay(first_weight)),
+        square_stays(units_that_stay(1 - double(second_beta))),
         // With fewer bits behind the point sums are exact in f64; roots of denormal numbers must vanish beside eps.
         allowed(decay == 0 && weight1 >= 0x1p-6F && weight1 < 0.5F && 0x1p-63F < eps * correction2 * 0x1p-26F) {}
 };
@@ -85,6 +93,30 @@ struct DenormalRules {
 struct ReplacedMoments {
   std::int64_t at;
   HalfBits mean[2], second[2];  ///< bits, zeros where nothing was replaced
+
+  /// replace() where all such moments are left at so few units of 2^-149 that they stay, as they are where there was no
+  /// gradient for long: nothing has to be computed. False, and nothing was replaced, for others.
+  CORE_INLINE bool replace_still(const DenormalRules& rules, const float* p, const float* g, float* m, float* v) {
+    constexpr int kNormal = 0x00800000;
+    HalfBits other{};
+    for (int half = 0; half < 2; ++half) {
+      const int here = half * kBlock / 2;
+      const HalfBits first = load<HalfBits>(m + here), square = load<HalfBits>(v + here), size = first & INT32_MAX;
+      const HalfBits tiny = (size > 0) & (size < kNormal), low = (square > 0) & (square < kNormal);
+      const HalfBits sees = ~(magnitude(load<HalfBlock>(p + here) * rules.shrink) > rules.floor);
+      other |= (tiny & ((size > rules.stays) | sees)) | (low & (square > rules.square_stays)) | (square < 0);
+      other |= (tiny | low) & (load<HalfBlock>(g + here) != 0);
+      mean[half] = first & tiny;
+      second[half] = square & low;
+    }
+    if (any_of(other)) return false;
+    for (int half = 0; half < 2; ++half) {
+      const int here = half * kBlock / 2;
+      store(m + here, load<HalfBits>(m + here) ^ mean[half]);
+      store(v + here, load<HalfBits>(v + here) ^ second[half]);
+    }
+    return true;
+  }
 
   /// False, and nothing was replaced, where a step with zeros would not do: where a gradient is a denormal number too,
   /// or a parameter so small that it sees its moment.

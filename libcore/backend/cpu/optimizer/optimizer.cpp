@@ -163,7 +163,10 @@ void adam_range_of_floats(const AdamStepParams& how, const AdamTensor& tensor, c
   for (std::int64_t i = begin; i + kBlock <= end; i += kBlock) {
     if (!has_denormal(m + i, v + i)) continue;
     kept[count].at = i;
-    if (kept[count].replace(rules, p + i, g + i, m + i, v + i) && ++count == kMost) step_up_to(i + kBlock);
+    ReplacedMoments& block = kept[count];
+    const bool replaced =
+        block.replace_still(rules, p + i, g + i, m + i, v + i) || block.replace(rules, p + i, g + i, m + i, v + i);
+    if (replaced && ++count == kMost) step_up_to(i + kBlock);
   }
   step_up_to(end);
 }
