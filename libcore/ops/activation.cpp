@@ -4,6 +4,7 @@
 #include <numbers>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
@@ -22,6 +23,9 @@
 #include "libcore/ops/sparse.h"
 #include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/op_scope.h"
+#include "libcore/tensor/op_trace.h"
+#include "libcore/tensor/packed_weights.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -106,8 +110,27 @@ Tensor elu_of(const Tensor& x, double alpha, double scale, double input_scale) {
   return where(is_low, expm1(low * input_scale) * (alpha * scale), x * scale);
 }
 
+/// Whether the next gradient may take the place of this one, which nobody else sees. A profile shows an operation of
+/// its own.
+bool gives_way(const Tensor& grad, const Tensor& to) {
+  if (!grad.is_contiguous() || !to.is_contiguous() || grad.sizes() != to.sizes() || grad.dtype() != to.dtype()) {
+    return false;
+  }
+  StorageImpl* storage = grad.storage().id();  // which a hook may have lent
+  const bool alone = grad.impl()->use_count() == 1 && storage->use_count() == 1 && packed_weights::may_keep(storage);
+  const bool blocked = grad.storage()->blocked_image() != nullptr || to.storage()->blocked_image() != nullptr;
+  return alone && !blocked && &raw::backend_of(grad) == &raw::backend_of(to) && !core::detail::traced_now() &&
+         !core::detail::profiling.load(std::memory_order_relaxed);
+}
+
+Tensor relu_grad(Tensor grad, const Tensor& output) {
+  if (!gives_way(grad, output)) return raw::binary(BinaryOp::relu_backward, grad, output);
+  raw::binary_in_place(BinaryOp::relu_backward, grad, output);
+  return grad;
+}
+
 CORE_NODE(ReluBackward, "ReluBackward0", if (is_grad_enabled()) return {masked_fill(g[0], saved(0) <= 0, 0)};
-          return {raw::binary(BinaryOp::relu_backward, g[0], saved(0))};)
+          return {relu_grad(std::move(g[0]), saved(0))};)
 
 CORE_NODE(SiluBackward, "SiluBackward0", Tensor x = saved(0); Tensor s = sigmoid(x);
           return {g[0] * (s * (x * (1 - s) + 1))};)

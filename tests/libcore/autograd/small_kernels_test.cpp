@@ -15,12 +15,14 @@
 #include "libcore/autograd/node.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/recurrent.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
@@ -322,6 +324,53 @@ TEST(Stack, JoinsPartsOfEveryKind) {
   EXPECT_EQ(core::stack({a, a.to(DType::f64)}).dtype(), DType::f64);
   EXPECT_EQ(core::stack({core::zeros({0, 3}), core::zeros({0, 3})}).sizes(), (core::Shape{2, 0, 3}));
   EXPECT_EQ(core::stack({core::zeros({}), core::ones({})}).to_vector<float>(), (std::vector<float>{0, 1}));
+}
+
+/// Its gradient takes the place of the one that it is made of, unless somebody else has that one.
+TEST(Relu, LeavesGradientsThatOthersSeeAlone) {
+  const Tensor x = core::tensor({-1.0, 2.0, -3.0, 4.0}).requires_grad_();
+  const std::vector<float> ones(4, 1), wanted = {0, 1, 0, 1};
+  const Tensor given = core::ones({4});
+  core::relu(x).backward(given);
+  EXPECT_EQ(given.to_vector<float>(), ones);
+  EXPECT_EQ(x.grad().to_vector<float>(), wanted);
+  Tensor seen;
+  const Tensor y = core::relu(x * 1), z = y * 1;
+  y.retain_grad();
+  z.register_hook([&](const Tensor& grad) { return seen = grad, grad; });
+  z.sum().backward();
+  EXPECT_EQ(y.grad().to_vector<float>(), ones);
+  EXPECT_EQ(seen.to_vector<float>(), ones);
+  const Tensor again = core::relu(x), bias = core::zeros({4}, {.requires_grad = true});
+  (again + bias).backward(core::ones({4}));  // one gradient for both
+  EXPECT_EQ(bias.grad().to_vector<float>(), ones);
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{0, 3, 0, 3}));
+  std::vector<float> bytes = ones;
+  const Tensor of_hook = core::relu(x), end = of_hook * 1;
+  of_hook.register_hook([&](const Tensor&) { return core::from_blob(bytes.data(), {4}, DType::f32); });
+  end.sum().backward();
+  EXPECT_EQ(bytes, ones);
+}
+
+/// At widths around those of a vector, and with a last column or row that no window has.
+TEST(MaxPool, PutsGradientsWhereTheValuesCameFrom) {
+  core::manual_seed(7);
+  for (const std::int64_t width : {2, 6, 8, 14, 15, 16, 28, 32, 34, 40, 66, 70}) {
+    for (const std::int64_t height : {2, 5, 6}) {
+      const Tensor x = core::randint(0, 5, {3, 2, height, width}).to(DType::f32).requires_grad_();
+      const core::ValuesIndices pooled = core::max_pool2d_with_indices(x, 2);
+      const Tensor g = core::randn(pooled.values.sizes());
+      pooled.values.backward(g);
+      std::vector<float> wanted(static_cast<std::size_t>(x.numel()));
+      const auto from = g.to_vector<float>();
+      const auto where = pooled.indices.to_vector<std::int64_t>();
+      const auto picked = static_cast<std::size_t>(g.size(2) * g.size(3));
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        wanted[i / picked * static_cast<std::size_t>(height * width) + static_cast<std::size_t>(where[i])] += from[i];
+      }
+      EXPECT_EQ(x.grad().to_vector<float>(), wanted) << height << " x " << width;
+    }
+  }
 }
 
 TEST(ColumnSums, AddRowsAsTheGeneralSumDoes) {

@@ -1,5 +1,6 @@
-// The usual pooling, 2 x 2 windows side by side without borders, of planes in ordinary order: as many windows at once
-// as a register has floats. (GCC takes shuffles of wider vectors apart, element by element: ten times slower.)
+// The usual pooling, 2 x 2 windows side by side without borders, of planes in ordinary order, and its gradient: as many
+// windows at once as a register has floats. (GCC takes shuffles of wider vectors apart, element by element: ten times
+// slower.)
 #include <algorithm>
 #include <limits>
 
@@ -90,10 +91,88 @@ void max_pool_2x2(const MaxPool2dParams& p) {
   parallel_for(p.sizes.planes, grain, [&](std::int64_t begin, std::int64_t end) { pool_planes(p, begin, end); });
 }
 
+/// The gradient where windows cover the planes: both rows of a window are written whole, without zeros before.
+using Indices = Vector<std::int64_t, kWindows>;
+
+/// a0 b0 a1 b1 ... of the lower halves (kHalf 0) or the upper ones.
+template <std::size_t... kLane>
+constexpr Offsets in_turn(std::int32_t half, std::index_sequence<kLane...>) {
+  constexpr auto kHalf = static_cast<std::int32_t>(kWindows / 2);
+  return Offsets{(half * kHalf + static_cast<std::int32_t>(kLane / 2) + (kLane % 2 != 0 ? 2 * kHalf : 0))...};
+}
+constexpr Offsets kLower = in_turn(0, std::make_index_sequence<kWindows>());
+constexpr Offsets kUpper = in_turn(1, std::make_index_sequence<kWindows>());
+
+[[gnu::always_inline]] inline void put_row(const Values& first, const Values& second, float* row) {
+  store(row, __builtin_shuffle(first, second, kLower));
+  store(row + kWindows, __builtin_shuffle(first, second, kUpper));
+}
+
+/// As many windows; the rows have room for all.
+void spread_windows(const float* grads, const std::int64_t* indices, std::int64_t first, std::int32_t in_w,
+                    float* upper, float* lower) {
+  const Values grad = load(grads) + 0.0F;  // as the sum with 0 that others are
+  const Offsets where = __builtin_convertvector(load<Indices>(indices) - first, Offsets) - kEven;
+  put_row(where == 0 ? grad : Values{}, where == 1 ? grad : Values{}, upper);
+  put_row(where == in_w ? grad : Values{}, where == in_w + 1 ? grad : Values{}, lower);
+}
+
+/// The same of `count` windows, where reading or writing more would leave the arrays.
+void spread_some(const float* grads, const std::int64_t* indices, std::int64_t first, std::int32_t in_w,
+                 std::int64_t count, float* upper, float* lower) {
+  float rows[4 * kWindows], values[kWindows] = {};
+  std::int64_t found[kWindows] = {};
+  std::copy_n(grads, count, values);
+  std::copy_n(indices, count, found);
+  spread_windows(values, found, first, in_w, rows, rows + 2 * kWindows);
+  std::copy_n(rows, 2 * count, upper);
+  std::copy_n(rows + 2 * kWindows, 2 * count, lower);
+}
+
+/// Planes [begin, end). What is written beyond a row belongs to the next one, which is written later; but for what lies
+/// beyond an upper row of several steps, as the lower one has begun by then.
+void spread_planes(const PickParams& p, std::int64_t begin, std::int64_t end) {
+  const Pool2dSizes& s = p.windows;
+  const auto* grads = static_cast<const float*>(p.in);
+  auto* out = static_cast<float*>(p.out);
+  const auto width = static_cast<std::int32_t>(s.in_w);
+  const std::int64_t in_end = end * p.size, out_end = end * p.picked;
+  for (std::int64_t row = begin * s.out_h; row < end * s.out_h; ++row) {
+    const std::int64_t plane = row / s.out_h, y = row % s.out_h;
+    for (std::int64_t x = 0; x < s.out_w; x += kWindows) {
+      const std::int64_t first = 2 * y * s.in_w + 2 * x, from = row * s.out_w + x;
+      float* upper = out + plane * p.size + first;
+      const bool has_room = plane * p.size + first + s.in_w + 2 * kWindows <= in_end && from + kWindows <= out_end;
+      if (has_room && (x == 0 || x + kWindows <= s.out_w)) {
+        spread_windows(grads + from, p.indices + from, first, width, upper, upper + s.in_w);
+      } else {
+        spread_some(grads + from, p.indices + from, first, width, std::min(kWindows, s.out_w - x), upper,
+                    upper + s.in_w);
+      }
+    }
+  }
+}
+
+void (*scatter_others)(const PickParams&) = nullptr;
+
+void scatter_picked(const PickParams& p) {
+  const Pool2dSizes& s = p.windows;
+  const bool two = s.kernel_h == 2 && s.kernel_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 &&
+                   s.pad_w == 0 && s.dilation_h == 1 && s.dilation_w == 1 && s.inner == 1;
+  const bool covers = two && s.in_h == 2 * s.out_h && s.in_w == 2 * s.out_w && s.in_w < (std::int64_t{1} << 30) &&
+                      p.size == s.in_h * s.in_w && p.picked == s.out_h * s.out_w;
+  if (!covers) return scatter_others(p);
+  const std::int64_t grain = std::max<std::int64_t>(1, 32768 / p.size);
+  parallel_for(p.planes, grain, [&](std::int64_t begin, std::int64_t end) { spread_planes(p, begin, end); });
+}
+
 }  // namespace
 
 void fill_max_2x2(NnTable& table) {
-  table.max_pool2d_2x2[static_cast<std::size_t>(DType::f32)] = max_pool_2x2;
+  constexpr auto kFloat = static_cast<std::size_t>(DType::f32);
+  table.max_pool2d_2x2[kFloat] = max_pool_2x2;
+  scatter_others = table.scatter_picked[kFloat];
+  table.scatter_picked[kFloat] = scatter_picked;
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT
