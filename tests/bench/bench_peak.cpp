@@ -1,5 +1,5 @@
-// What a core can do at most: f32 multiply-adds, roots and quotients of values that stay in registers, and moving bytes
-// that no second cache holds. limits_table.py sets steps beside the multiply-adds and the bytes.
+// What a core can do at most: f32 multiply-adds, roots and quotients of values that stay in registers, moving bytes
+// that no second cache holds, and making tensors. limits_table.py sets steps beside them.
 
 #include <array>
 #include <cstddef>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "libcore/backend/cpu/isa.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/ops/raw/memory.h"
 #include "tests/bench/bench_steps.h"
 
 #if defined(__x86_64__)
@@ -118,10 +120,18 @@ Step peak(core::Device) {
   return {};
 }
 
+/// What every operation does for its result, whatever the values: finding memory, saying sizes, letting go.
+Step peak_result(core::Device d) {
+  core::Backend& backend = core::backend_for(d);
+  const core::Shape sizes{4};
+  return [&backend, sizes] { return static_cast<double>(core::raw::make(sizes, core::DType::f32, backend).numel()); };
+}
+
 constexpr std::array kSteps = {
     StepKind{"peak", "3,145,728 f32 multiply-adds of values in registers", peak},
     StepKind{"memory", "reading 64 MiB and writing 32 MiB, beyond the second cache", memory},
     StepKind{"peak_roots", "6,928 f32 roots and as many quotients of values in registers", peak_roots},
+    StepKind{"peak_result", "a tensor of four floats made and let go, no values", peak_result},
 };
 
 }  // namespace

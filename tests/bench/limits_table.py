@@ -3,11 +3,13 @@
 
 usage: limits_table.py BUILD [--rows A,B] [--rounds N]
 
-One thread. runtime_bench's steps `peak` (multiply-adds in registers) and `memory` (bytes beyond the second cache) take
-turns with each row's two sides. A row's multiply-adds are those of its products and convolutions by their definition, so
-that Winograd's way may pass the peak; its bytes are weights, their gradients and the optimizer's state, as often as each
-has to come or go, where the second cache does not hold them. "least" is the time of both, one after the other; "most" is
-what the ratio would be then. Exit status 0 whatever the figures; a bar above "most" is marked.
+One thread. runtime_bench's steps `peak` (multiply-adds in registers), `memory` (bytes beyond the second cache),
+`peak_roots` and `peak_result` (a tensor made and let go, without values) take turns with each row's two sides. A row's
+multiply-adds are those of its products and convolutions by their definition, so that Winograd's way may pass the peak;
+its bytes are weights, their gradients and the optimizer's state, as often as each has to come or go, where the second
+cache does not hold them; its tensors are the results that operations, gradients included, have to give; Adam has a root
+and a quotient for each parameter. "least" is the time of all that, one after the other; "most" is what the ratio would
+be then. Exit status 0 whatever the figures; a bar above "most" is marked.
 """
 import argparse
 import os
@@ -46,9 +48,11 @@ LENET = [conv(64, 1, 6, 5, 28), conv(64, 6, 16, 5, 10), 64 * (400 * 120 + 120 * 
 CNN = [conv(16, 1, 16, 3, 28), conv(16, 16, 32, 3, 14) + 16 * 1568 * 10]
 # What needs no gradient of its input counts twice, the rest three times.
 MULTIPLY_ADDS = {
+    "add4": 0,
     "linear_fwd": 8 * 64 * 64,
     "mlp_fwd": 8 * (32 * 64 + 64 * 64 + 64 * 10),
     "mlp_fwd_bwd": 8 * (2 * 32 * 64 + 3 * (64 * 64 + 64 * 10)),
+    "mlp_adam": 8 * (2 * 32 * 64 + 3 * (64 * 64 + 64 * 10)),
     "lstm_fwd_bwd": 32 * 8 * 4 * (2 * 64 * 64 + 3 * 64 * 64),
     "gru_fwd_bwd": 32 * 8 * 3 * (2 * 64 * 64 + 3 * 64 * 64),
     "lenet_b64": 2 * LENET[0] + 3 * sum(LENET[1:]),
@@ -75,23 +79,31 @@ BYTES = {
 }
 
 
+# Of the MLP: five layers, two steps of the loss; the gradients of six parameters, of what is in between, of the loss.
+TENSORS = {"add4": 1, "linear_fwd": 1, "mlp_fwd": 5, "mlp_fwd_bwd": 7 + 6 + 6 + 1, "mlp_adam": 7 + 6 + 6 + 1}
+ROOTS = {"mlp_adam": 1}  # in runs of peak_roots, which has as many as that network has parameters
+LIMITS = ("peak", "memory", "peak_result", "peak_roots")
+
+
 def measured(build, step, rounds):
-    """Nanoseconds of the steps `peak` and `memory`, of this one here, and in PyTorch."""
+    """Nanoseconds of the steps of LIMITS, of this one here, and in PyTorch."""
     bench = os.path.join(build, "bin", "runtime_bench")
-    ours = [[bench, "--step", name, "--threads", "1", "--serve"] for name in ("peak", "memory", step)]
+    ours = [[bench, "--step", name, "--threads", "1", "--serve"] for name in (*LIMITS, step)]
     peer = [sys.executable, speed_table.__file__, "--peer", step, "1"]
     return speed_table.take_turns([speed_table.Server(command, 1) for command in (*ours, peer)], 1, rounds, seconds=10)
 
 
 def row_of(step, times):
-    peak, memory, mine, theirs = times
+    peak, memory, result, roots, mine, theirs = times
     text, work, moved = speed_table.text_of, MULTIPLY_ADDS[step], BYTES.get(step, 0)
     bar = next(one.bar for one in speed_table.ROWS if one.step == step)
+    made = TENSORS.get(step, 0)
     least = work * peak / MULTIPLY_ADDS_OF_PEAK + moved * memory / BYTES_OF_MEMORY
+    least += made * result + ROOTS.get(step, 0) * roots
     beyond = " (beyond)" if bar > theirs / least else ""
-    return [f"`{step}`", f"{work / 1e6:.3g} M", f"{moved / 1e6:.3g} MB" if moved else "", text(least), text(mine),
-            f"{least / mine:.2f}", text(theirs), f"{least / theirs:.2f}", f"{theirs / mine:.3g}", f"{bar}{beyond}",
-            f"{theirs / least:.3g}"]
+    needs = [f"{work / 1e6:.3g} M" if work else "", f"{moved / 1e6:.3g} MB" if moved else "", str(made or "")]
+    return [f"`{step}`", *needs, text(least), text(mine), f"{least / mine:.2f}", text(theirs), f"{least / theirs:.2f}",
+            f"{theirs / mine:.3g}", f"{bar}{beyond}", f"{theirs / least:.3g}"]
 
 
 def main():
@@ -100,8 +112,9 @@ def main():
     parser.add_argument("--rows", help="steps, separated by commas; all of them otherwise")
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    print("| step | multiply-adds | bytes | least | here | of it | PyTorch | of it | ratio | at least | most |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    columns = "multiply-adds bytes tensors least here of_it PyTorch of_it ratio at_least most".split()
+    print("| step | " + " | ".join(column.replace("_", " ") for column in columns) + " |")
+    print("|---|" + "--:|" * len(columns))
     for step in options.rows.split(",") if options.rows else MULTIPLY_ADDS:
         print("| " + " | ".join(row_of(step, measured(options.build, step, options.rounds))) + " |", flush=True)
 
