@@ -312,9 +312,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                                         scalar_type_name(x.dtype()) + " and " + scalar_type_name(weight.dtype()));
   }
   if (bias.defined()) {
-    constexpr int kOfTraining = 64;  // turning a weight of 64 x 64 takes what this many calls gain by it
-    const int again = needs_grad(bias, x, weight) ? kOfTraining : 1;
-    if (Tensor out = raw::try_linear(x, weight, bias, again); out.defined()) {
+    if (Tensor out = raw::try_linear(x, weight, bias, !needs_grad(bias, x, weight)); out.defined()) {
       return recorded_linear(std::move(out), x, weight, bias);
     }
   }

@@ -125,7 +125,7 @@ Tensor turned_product(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, int again) {
+Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool again) {
   Backend& backend = backend_of(x);
   const auto fits = [&](const Tensor& t) {
     return t.is_contiguous() && t.dtype() == x.dtype() && &backend_of(t) == &backend;
@@ -143,9 +143,8 @@ Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, int
                     1,     0,    1, 0, 0, 0};
   params.bias = bias.raw_data();
   const auto gains = table->gains_by_turned[static_cast<std::size_t>(x.dtype())];
-  if (again != 0 && gains != nullptr && gains(params)) {
-    if (const float* turned = turned_weight(weight, again))
-      params.b = turned, params.transpose_b = false, params.ldb = n;
+  if (again && gains != nullptr && gains(params)) {
+    if (const float* turned = turned_weight(weight)) params.b = turned, params.transpose_b = false, params.ldb = n;
   }
   kernel(params);
   return out;

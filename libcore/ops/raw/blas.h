@@ -19,8 +19,7 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options =
 Tensor turned_product(const Tensor& a, const Tensor& b);
 
 /// x (m, k) @ weight (n, k)^T + bias (n) in one kernel; undefined when types, sizes or layouts ask for the general way,
-/// which then has the errors. `again`: calls with the weight as it is, after which it is kept turned
-/// (turned_weights.h); 0: it never is.
-Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, int again = 0);
+/// which then has the errors. `again`: the weight will be asked for again, as it is (turned_weights.h).
+Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool again = false);
 
 }  // namespace core::raw

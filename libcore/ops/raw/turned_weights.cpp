@@ -22,7 +22,6 @@ struct MetWeights {
   struct Place {
     Met met;
     blocked::Bytes turned;  // null at first
-    int again = 0;          // calls since it was met first
   };
   std::uint64_t forgotten = 0;
   std::array<Place, 64> places;
@@ -47,7 +46,7 @@ blocked::Bytes turned_bytes(const Tensor& weight, const Met& met) {
 
 }  // namespace
 
-const float* turned_weight(const Tensor& weight, int again) {
+const float* turned_weight(const Tensor& weight) {
   StorageImpl* storage = weight.storage().id();
   MetWeights& all = met_weights;
   if (const std::uint64_t now = packed_weights::forgotten(); all.forgotten != now) {
@@ -57,11 +56,12 @@ const float* turned_weight(const Tensor& weight, int again) {
   const Met met{storage, weight.storage_offset(), weight.sizes()[0], weight.sizes()[1], storage->writes()};
   MetWeights::Place& place = all.places[place_of(met)];
   if (place.met != met) {
-    place = {met, {}, 0};
+    place.met = met;
+    place.turned = {};
     return nullptr;
   }
   if (!place.turned) {
-    if (++place.again < again || !packed_weights::may_keep(storage)) return nullptr;
+    if (!packed_weights::may_keep(storage)) return nullptr;
     place.turned = turned_bytes(weight, met);
   }
   return place.turned->data();
