@@ -22,7 +22,7 @@ import time
 RANKS = 2
 CASES = [("32,64,64,10", 8, 300), ("784,1024,1024,10", 64, 40), ("1024,2048,2048,2048,10", 32, 15)]
 DEEP = ",".join(["1024"] * 11 + ["10"])
-LINK_CASES = [(DEEP, 256, 7, 0), (DEEP, 256, 7, 4)]  # 10 M parameters
+LINK_CASES = [(DEEP, batch, steps, cap) for batch, steps in ((256, 7), (1024, 5)) for cap in (0, 4)]  # 10 M parameters
 WARM = 5  # steps that are not measured
 BUCKETS, LARGE = (1 << 18, 25 << 18), 64 << 18  # floats
 MACHINES, WIRE, ADDRESS = ("ckpt-bench-a", "ckpt-bench-b"), "wire", "10.231.8.%d"
@@ -165,14 +165,14 @@ def print_steps(program, rounds):
 
 
 def print_overlap(program, rounds, rates):
-    print("| buckets | wire | | without sums | its backward | sums alone | step | hidden |\n|---|---|---|" + "--:|" * 5)
+    print("| batch | buckets | wire | | without sums | its backward | sums alone | step | hidden |\n|--:|---|---|---|" + "--:|" * 5)
     with two_machines() as machines:
         for case in LINK_CASES:
             for rate in rates:
                 set_rate(machines, rate)
                 for who, runs in zip(("here", "PyTorch"), in_turns(program, case, rounds, machines)):
                     cells = [f"{1e3 * median(runs, name):.0f} ms" for name in ("no_sync_s", "backward_s", "all_reduce_s", "ddp_s")]
-                    print(f"| {case[3] or '1, 25'} MiB | {rate} | {who} | " + " | ".join(cells) + f" | {hidden(runs):.0%} |", flush=True)
+                    print(f"| {case[1]} | {case[3] or '1, 25'} MiB | {rate} | {who} | " + " | ".join(cells) + f" | {hidden(runs):.0%} |", flush=True)
 
 
 def main():
