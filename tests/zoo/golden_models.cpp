@@ -233,8 +233,8 @@ void check_model(const Settings& settings, Json golden, test::GoldenRun& run) {
                                                 : 0);
     return test::build_golden_model(golden);
   };
-  // Drawn once where it stays in memory that the host can fill anew: drawing takes longer than most checks. What looks
-  // at drawn values comes first; the rest fills the module by formulas.
+  // One module for all checks, as drawing it takes longer than most of them: what looks at drawn values comes first,
+  // the rest fills it by formulas.
   std::shared_ptr<core::Module> kept;
   auto module = [&]() -> core::Module& {
     if (!kept) kept = fresh();
@@ -249,7 +249,7 @@ void check_model(const Settings& settings, Json golden, test::GoldenRun& run) {
       try {
         body();
       } catch (...) {
-        kept.reset();  // who knows how it is now
+        kept.reset();  // half filled, perhaps with hooks
         throw;
       }
       run.pass(name + "/" + what);
