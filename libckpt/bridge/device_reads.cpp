@@ -7,6 +7,7 @@
 #include <atomic>
 #include <utility>
 
+#include "libckpt/io/file_source.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/backend/shared_block.h"
 #include "libcore/backend/transfer_ring.h"
@@ -112,6 +113,15 @@ std::vector<Piece> host_pieces(const std::vector<DeviceRead>& reads) {
   return pieces;
 }
 
+/// A thread that waits for the disk leaves its core to others, and the disk has more to do at once: several for each
+/// core read a file that is not in memory sooner.
+unsigned threads_for(const std::vector<DeviceRead>& reads, unsigned asked) {
+  constexpr unsigned kWaiting = 4;
+  const auto largest = std::ranges::max_element(reads, {}, &DeviceRead::bytes);
+  const bool waits = largest != reads.end() && detail::waits_for_disk(*largest->source);
+  return waits ? kWaiting * thread_count(asked) : asked;
+}
+
 /// Watches how fast memory is filled. A guest may have given free huge pages back to its host: to get one again takes
 /// longer than 512 small ones, and so the rest of the memory goes on with those.
 class FreshMemory {
@@ -161,7 +171,7 @@ void DeviceReads::run_on_host(const std::vector<DeviceRead>& reads) const {
   for (const DeviceRead& read : reads) total += read.bytes;
   const std::vector<Piece> pieces = host_pieces(reads);
   FreshMemory memory;
-  parallel_for(pieces.size(), total < kAlone ? 1 : threads_, [&](std::size_t i) {
+  parallel_for(pieces.size(), total < kAlone ? 1 : threads_for(reads, threads_), [&](std::size_t i) {
     const Piece& piece = pieces[i];
     const MutableBytes bytes(piece.to(), piece.bytes);
     memory.fill(bytes, [&] { for_key(*piece.read, [&] { piece.read->source->read(piece.from, bytes); }); });

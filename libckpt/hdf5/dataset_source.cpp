@@ -8,6 +8,7 @@
 #include "libckpt/hint.h"
 #include "libckpt/io/byte_swap.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/file_source.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -84,7 +85,7 @@ class RefusedSource final : public ByteSource {
 
 /// A dataset cut into chunks. Dimensions that every chunk spans whole are folded into the element, so that a run of
 /// bytes of a chunk is as long as it can be.
-class ChunkedSource final : public ByteSource {
+class ChunkedSource final : public ByteSource, public detail::MadeOf {
  public:
   struct Parts {
     SourcePtr file;
@@ -123,6 +124,7 @@ class ChunkedSource final : public ByteSource {
   }
   void require_unchanged() const override { file_->require_unchanged(); }
   void visit_checked(const CheckedVisitor& see) const override { file_->visit_checked(see); }
+  const ByteSource& made_of() const override { return *file_; }
 
  private:
   struct Place {

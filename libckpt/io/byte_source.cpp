@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/direct_reader.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
@@ -64,6 +65,7 @@ class FileSource final : public ByteSource {
 
   std::optional<FileRange> file_range() const override { return FileRange{fd_.get(), 0, size_}; }
   void use(Io io) const { cold_.use(io); }
+  const detail::DirectReader& cold() const { return cold_; }
 
   // Not the time of the last status change: a rename or a new mode changes that as well, and training programs move
   // a checkpoint ("epoch3.pth" becomes "best.pth") while it is open here.
@@ -134,6 +136,13 @@ class SliceSource final : public ByteSource {
   std::uint64_t length_;
 };
 
+/// Null where there is none.
+const FileSource* file_behind(const ByteSource& source) {
+  const ByteSource& whole = detail::whole_of(unchecked(source));
+  const auto* made = dynamic_cast<const detail::MadeOf*>(&whole);
+  return made == nullptr ? dynamic_cast<const FileSource*>(&whole) : file_behind(made->made_of());
+}
+
 detail::Fd open_for_reading(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -164,6 +173,16 @@ void detail::read_as(const ByteSource& source, Io io) {
 const ByteSource& detail::whole_of(const ByteSource& source) {
   const auto* part = dynamic_cast<const SliceSource*>(&source);
   return part == nullptr ? source : *part->whole();
+}
+
+bool detail::was_on_disk(const ByteSource& source) {
+  const FileSource* file = file_behind(source);
+  return file != nullptr && file->cold().was_cold();
+}
+
+bool detail::waits_for_disk(const ByteSource& source) {
+  const FileSource* file = file_behind(source);
+  return file != nullptr && file->cold().waits_for_disk();
 }
 
 SourcePtr open_file(const std::filesystem::path& path) {

@@ -16,6 +16,13 @@ constexpr std::uint64_t kCheckedPart = 1 << 20;
 constexpr std::size_t kMaxEarly = 1024;  ///< several threads are a few pieces apart; whoever jumps about is read again
 constexpr std::uint64_t kGap = 4096;     ///< a header in front of values, which nobody else asks for
 
+/// At most `step`, so that `size` bytes make parts of about one size. A small rest would be read through the page cache
+/// where the rest of the file is read past it, and there the system brings megabytes in advance.
+std::uint64_t even_step(std::uint64_t size, std::uint64_t step) {
+  const std::uint64_t parts = (size + step - 1) / step;
+  return parts == 0 ? step : (size + parts - 1) / parts;
+}
+
 std::atomic<std::uint64_t> copied = 0;  ///< bytes of early parts, of all sources together
 
 }  // namespace
@@ -81,7 +88,7 @@ void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
     finish(now);
   }
   if (is_damaged()) throw_damage();
-  const std::uint64_t step = is_open() && options().step != 0 ? options().step : out.size();
+  const std::uint64_t step = is_open() && options().step != 0 ? even_step(out.size(), options().step) : out.size();
   while (!out.empty()) {
     const MutableBytes part = out.first(std::min<std::uint64_t>(step, out.size()));
     read_part(offset, part);

@@ -22,6 +22,10 @@ class DirectReader {
   /// Fills `out`; false: it did not, since the bytes are in memory, are few, or the system does not; or met an error,
   /// which a plain read of the same bytes meets again. REQUIRES: they lie in the file.
   bool read(std::uint64_t offset, core::MutableBytes out) const;
+  /// Less than half of the file was in memory when this was first asked.
+  bool was_cold() const;
+  /// Large reads go past the cache therefore, or because that was asked for.
+  bool waits_for_disk() const { return !off_ && (io_ == Io::direct || was_cold()); }
 
  private:
   bool is_cold(std::uint64_t offset, std::uint64_t length) const;
@@ -29,9 +33,12 @@ class DirectReader {
   bool read_blocks(std::uint64_t offset, core::MutableBytes out) const;
 
   int fd_;
+  std::uint64_t size_;
   bool gains_;  ///< large enough, and on a disk
   mutable std::atomic<Io> io_ = Io::automatic;
   mutable std::atomic<bool> off_;  ///< always read as usual
+  mutable std::once_flag looked_;
+  mutable bool was_cold_ = false;
   mutable std::mutex opening_;
   mutable Fd direct_;
 };

@@ -10,7 +10,7 @@ namespace ckpt::detail {
 namespace {
 
 /// Reads are those of the file, which a file that becomes shorter does not hurt.
-class MappedFile final : public ByteSource {
+class MappedFile final : public ByteSource, public MadeOf {
  public:
   MappedFile(SourcePtr file, void* memory) : file_(std::move(file)), memory_(memory) {}
   ~MappedFile() override { ::munmap(memory_, file_->size()); }
@@ -22,6 +22,7 @@ class MappedFile final : public ByteSource {
   Bytes memory() const override { return {static_cast<const std::byte*>(memory_), file_->size()}; }
   std::optional<FileRange> file_range() const override { return file_->file_range(); }
   void require_unchanged() const override { file_->require_unchanged(); }
+  const ByteSource& made_of() const override { return *file_; }
 
  private:
   SourcePtr file_;

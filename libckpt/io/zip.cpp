@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "libckpt/io/cached_pages.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/file_source.h"
 #include "libckpt/io/inflate_source.h"
 #include "libckpt/io/remote_name.h"
 #include "libckpt/io/zip_directory.h"
@@ -20,7 +22,7 @@ using detail::HeaderWindow;
 using detail::ZipEnd;
 
 /// A stored member that remembers its recorded checksum.
-class StoredSource final : public ByteSource {
+class StoredSource final : public ByteSource, public detail::MadeOf {
  public:
   StoredSource(SourcePtr range, std::uint32_t crc) : range_(std::move(range)), crc32_(crc) {}
   std::uint64_t size() const override { return range_->size(); }
@@ -29,6 +31,7 @@ class StoredSource final : public ByteSource {
   std::optional<FileRange> file_range() const override { return range_->file_range(); }
   void require_unchanged() const override { range_->require_unchanged(); }
   void visit_checked(const CheckedVisitor& see) const override { range_->visit_checked(see); }
+  const ByteSource& made_of() const override { return *range_; }
   std::uint32_t recorded() const { return crc32_; }
 
  private:
@@ -127,6 +130,12 @@ void check_overlap(const std::vector<ZipMember*>& sorted) {
   }
 }
 
+void ask_for_headers(const ByteSource& file, const std::vector<ZipMember*>& sorted) {
+  std::vector<std::uint64_t> offsets;
+  for (const ZipMember* member : sorted) offsets.push_back(member->record_offset);
+  detail::ask_for_pages_at(file, offsets);
+}
+
 /// What the directory alone tells of overlaps: a record is at least its header and its bytes.
 void check_room(const std::vector<ZipMember*>& sorted) {
   for (std::size_t i = 1; i < sorted.size(); ++i) {
@@ -172,6 +181,7 @@ ZipArchive ZipArchive::open(SourcePtr file, const ZipReadOptions& options) {
 void ZipArchive::check_records(const ZipReadOptions& options) {
   std::vector<ZipMember*> sorted = by_offset(members_);
   if (detail::is_far(*file_)) return check_room(sorted);
+  ask_for_headers(*file_, sorted);
   HeaderWindow window(*file_, directory_offset_);
   for (ZipMember* member : sorted) detail::read_zip_record(window, *member);
   check_overlap(sorted);

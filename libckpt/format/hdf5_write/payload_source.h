@@ -7,6 +7,7 @@
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/file_source.h"
 #include "libckpt/io/object_arena.h"
 
 namespace ckpt::detail {
@@ -20,11 +21,12 @@ struct PayloadFile {
 using PayloadFilePtr = std::shared_ptr<const PayloadFile>;
 
 /// A payload of a native file, recognised by a writer that can take it over as it is.
-class StoredPayload : public ByteSource {
+class StoredPayload : public ByteSource, public MadeOf {
  public:
   StoredPayload(PayloadFilePtr file, const Payload* payload) : file_(std::move(file)), payload_(payload) {}
   std::uint64_t size() const override { return payload_->size; }
   void require_unchanged() const override { body().require_unchanged(); }
+  const ByteSource& made_of() const override { return body(); }
   const PayloadFile& file() const { return *file_; }
   const Payload& payload() const { return *payload_; }
   /// Its bytes as they are in the file.

@@ -213,6 +213,28 @@ TEST(DirectReads, AreTheBytesOfTheFile) {
   EXPECT_NE(error_of([&] { file->read(0, rest); }).find("became shorter"), std::string::npos);
 }
 
+TEST(DirectReads, ReachMemoryThatIsAlignedInAnyWay) {
+  test::TempDir dir;
+  const std::string text = random_text(9'000'001);
+  write_file(dir.path() / "a", text);
+  const ckpt::SourcePtr file = ckpt::open_file(dir.path() / "a");
+  ckpt::detail::read_as(*file, Io::direct);
+  constexpr std::size_t kAround = 64;
+  std::string memory(text.size() + 20'000, '?');
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    const std::size_t longest = std::size_t{1} << (12 + i % 12);  // 4 KiB to 8 MiB
+    const std::size_t offset = i % 5 == 0 ? random() % 9 * 4096 : random() % (text.size() - longest);
+    const std::size_t size = longest - random() % 4000;
+    const std::size_t at = kAround + (i % 7 == 0 ? offset % 4096 : random() % 5000);
+    std::fill_n(memory.begin() + static_cast<std::ptrdiff_t>(at - kAround), size + 2 * kAround, '?');
+    file->read(offset, {reinterpret_cast<std::byte*>(memory.data()) + at, size});
+    ASSERT_EQ(memory.compare(at, size, text, offset, size), 0) << offset << "+" << size << " to " << at;
+    ASSERT_EQ(memory.substr(at - kAround, kAround), std::string(kAround, '?'));
+    ASSERT_EQ(memory.substr(at + size, kAround), std::string(kAround, '?'));
+  }
+}
+
 /// On others, such as tmpfs, a file may be nowhere but in memory.
 bool is_past_the_cache(const std::filesystem::path& folder) {
   const ckpt::detail::Fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -244,6 +266,50 @@ TEST(DirectReads, LeaveTheCacheAlone) {
   ckpt::detail::read_as(*source, Io::buffered);
   ckpt::read_all(*source);
   EXPECT_GT(pages_in_memory(dir.path() / "a"), 2000U);
+}
+
+TEST(WaitsForDisk, AsLittleOfTheFileIsInMemory) {
+  test::TempDir dir;
+  if (!is_past_the_cache(dir.path())) GTEST_SKIP() << "temporary files lie neither on ext4 nor on XFS or F2FS";
+  const auto path = dir.path() / "a";
+  write_file(path, "");
+  std::filesystem::resize_file(path, ckpt::detail::kDirectFrom);
+  const ckpt::SourcePtr cold = ckpt::open_file(path);
+  EXPECT_TRUE(ckpt::detail::was_on_disk(*cold));
+  EXPECT_TRUE(ckpt::detail::waits_for_disk(*ckpt::slice(cold, 5, 1'000'000)));
+  ckpt::detail::read_as(*cold, Io::buffered);
+  EXPECT_FALSE(ckpt::detail::waits_for_disk(*cold));
+  ckpt::read_all(*cold);
+  EXPECT_TRUE(ckpt::detail::was_on_disk(*cold)) << "what was read since is of no account";
+  EXPECT_FALSE(ckpt::detail::was_on_disk(*ckpt::open_file(path)));
+  EXPECT_FALSE(ckpt::detail::waits_for_disk(*ckpt::memory_source(core::ByteVector(8))));
+}
+
+TEST(WaitsForDisk, OfWhatIsMadeOfAFileToo) {
+  test::TempDir dir;
+  write_file(dir.path() / "a", random_text(100'000));
+  const ckpt::SourcePtr file = ckpt::open_file(dir.path() / "a");
+  const auto checked = ckpt::checked(ckpt::slice(file, 100, 50'000), std::uint32_t{0}, {.subject = "it is damaged"});
+  EXPECT_FALSE(ckpt::detail::waits_for_disk(*checked)) << "a small file";
+  ckpt::detail::read_as(*file, Io::direct);
+  EXPECT_TRUE(ckpt::detail::waits_for_disk(*checked));
+}
+
+/// Where the first bytes of a large file are in memory, those behind them are read past the cache all the same.
+TEST(DirectReads, GoOnPastTheCacheWhereTheFileBegan) {
+  test::TempDir dir;
+  if (!is_past_the_cache(dir.path())) GTEST_SKIP() << "temporary files lie neither on ext4 nor on XFS or F2FS";
+  const auto path = dir.path() / "a";
+  write_file(path, "");
+  std::filesystem::resize_file(path, ckpt::detail::kDirectFrom);
+  core::ByteVector bytes(1 << 20);
+  const ckpt::SourcePtr before = ckpt::open_file(path);
+  ckpt::detail::read_as(*before, Io::buffered);
+  before->read(0, bytes);
+  const ckpt::SourcePtr file = ckpt::open_file(path);
+  const std::size_t pages = pages_in_memory(path);
+  for (std::uint64_t at = 0; at < ckpt::detail::kDirectFrom; at += bytes.size()) file->read(at, bytes);
+  EXPECT_LT(pages_in_memory(path), pages + 100);
 }
 
 TEST(Mapped, HasTheBytesInMemoryAndReadsLikeAnyFile) {
