@@ -217,8 +217,8 @@ class Differences {
 
 void require_base(const Hash128& wanted, const Hash128& found, const std::string& delta, const std::string& base) {
   if (wanted == found) return;
-  throw Error(ErrorCode::refused, delta + " was made for a checkpoint with the digest " + to_hex(wanted) + ", and " +
-                                      base + " has " + to_hex(found));
+  throw DigestError(delta + " was made for a checkpoint with the digest " + to_hex(wanted) + ", and " + base + " has " +
+                    to_hex(found));
 }
 
 /// The digests of a difference, of what was read of both when it was saved.
@@ -255,7 +255,7 @@ Value tree_of(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts&
   return items.size() == 1 && items[0].second.is(Value::Kind::tensor) ? items[0].second : delta.root;
 }
 
-/// The base is known to be the right one.
+/// As if the base were the right one.
 Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts,
                        const std::shared_ptr<detail::TargetCheck>& check) {
   Checkpoint out;
@@ -265,6 +265,16 @@ Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const De
       core::with_context(name_of(delta, "delta"), [&] { return Differences(tree, base).apply(facts.marks, check); });
   for (const auto& item : delta.metadata) {
     if (!item.first.starts_with(kPrefix)) out.metadata.push_back(item);
+  }
+  return out;
+}
+
+/// `check`: of what comes out of the last; may be null.
+Checkpoint apply_all(const Checkpoint& base, const std::vector<Checkpoint>& deltas,
+                     const std::vector<DeltaFacts>& facts, const std::shared_ptr<detail::TargetCheck>& check) {
+  Checkpoint out = base;
+  for (std::size_t i = 0; i < deltas.size(); ++i) {
+    out = apply_known(out, deltas[i], facts[i], i + 1 == deltas.size() ? check : nullptr);
   }
   return out;
 }
@@ -330,18 +340,25 @@ Checkpoint apply_deltas(const Checkpoint& base, const std::vector<Checkpoint>& d
     require_base(facts[i].base, facts[i - 1].target, name_of(deltas[i], "delta"),
                  "what comes out of " + name_of(deltas[i - 1], "delta before"));
   }
-  Checkpoint out = base;
-  if (deltas.empty()) return out;
-  require_base(facts[0].base, digest_of(base, options), name_of(deltas[0], "delta"), name_of(base, "base"));
-  for (std::size_t i = 0; i + 1 < deltas.size(); ++i) out = apply_known(out, deltas[i], facts[i], nullptr);
-  std::shared_ptr<detail::TargetCheck> check;
-  if (options.check_target) {
-    const std::string last = name_of(deltas.back(), "delta");
-    check = std::make_shared<detail::TargetCheck>(facts.back().target, name_of(base, "base") + " by " + last);
+  if (deltas.empty()) return base;
+  const auto look_at_base = [base, options, wanted = facts[0].base, first = name_of(deltas[0], "delta")] {
+    require_base(wanted, digest_of(base, options), first, name_of(base, "base"));
+  };
+  if (!options.check_target) {
+    look_at_base();
+    return apply_all(base, deltas, facts, nullptr);
   }
-  out = apply_known(out, deltas.back(), facts.back(), check);
-  if (check != nullptr) check->expect(list_entries(out.root), options.threads);
-  return out;
+  const std::string made_of = name_of(base, "base") + " by " + name_of(deltas.back(), "delta");
+  const auto check = std::make_shared<detail::TargetCheck>(facts.back().target, made_of, look_at_base);
+  try {
+    Checkpoint out = apply_all(base, deltas, facts, check);
+    check->expect(list_entries(out.root), options.threads);
+    if (!check->has_sources()) check->require_base();
+    return out;
+  } catch (const Error&) {
+    check->require_base();
+    throw;
+  }
 }
 
 namespace detail {

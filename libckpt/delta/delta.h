@@ -16,6 +16,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/options.h"
+#include "libcore/base/error.h"
 
 namespace ckpt {
 
@@ -26,8 +27,16 @@ struct DeltaOptions {
   /// are read once. Until then delta_facts() reads them, and the metadata do not have them.
   bool digests_when_saved = false;
   /// apply_delta(): save() of what comes out is Error(refused) where its digest, made of what is written, is not the
-  /// one that the delta names.
+  /// one that the delta names, or where the base is another. The base is read once only, for what is written; it is
+  /// read for its digest where something is wrong, so that the message can say what.
   bool check_target = false;
+};
+
+/// Error(refused): a base, or what comes of it, has another digest than the delta names. Its message names all of them;
+/// as it may come up while a tensor is written, its context says no more.
+class DigestError : public core::Error {
+ public:
+  explicit DigestError(std::string message) : Error(core::ErrorCode::refused, std::move(message)) {}
 };
 
 /// What a delta says of itself.
@@ -53,11 +62,12 @@ DeltaFacts delta_counts(const Checkpoint& delta);
 /// Error(usage) when it is no delta.
 Checkpoint open_delta(const std::filesystem::path& path, const OpenOptions& options = {});
 
-/// The target of `delta`. Errors: Error(refused) naming both digests when `base` is another checkpoint than the delta
-/// was made for; Error(corrupt) when a tensor does not fit its difference.
+/// The target of `delta`. Errors: DigestError naming both digests when `base` is another checkpoint than the delta
+/// was made for, with `check_target` not before the result is saved; Error(corrupt) when a tensor does not fit its
+/// difference.
 Checkpoint apply_delta(const Checkpoint& base, const Checkpoint& delta, const DeltaOptions& options = {});
 /// The target of the last of several deltas, each made for the target of the one before; nothing is written between.
-/// Error(refused) names the first link that does not fit.
+/// DigestError names the first link that does not fit.
 Checkpoint apply_deltas(const Checkpoint& base, const std::vector<Checkpoint>& deltas,
                         const DeltaOptions& options = {});
 

@@ -124,8 +124,14 @@ class SumSource final : public WordSource<ByteSource> {
 
   std::uint64_t size() const override { return base_->size(); }
   void read(std::uint64_t offset, MutableBytes out) const override {
-    WordSource::read(offset, out);
-    if (check_ != nullptr) check_->note(*this, offset, out);
+    if (check_ == nullptr) return WordSource::read(offset, out);
+    try {
+      WordSource::read(offset, out);
+    } catch (const core::Error&) {
+      check_->require_base();  // what does not fit another base is not damaged
+      throw;
+    }
+    check_->note(*this, offset, out);
   }
   void require_unchanged() const override {
     in_file(base_file_, [&] { base_->require_unchanged(); });

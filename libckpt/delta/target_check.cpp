@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/analyze/digest.h"
+#include "libckpt/delta/delta.h"
 #include "libckpt/io/checked_source.h"
 #include "libcore/base/error.h"
 
@@ -23,9 +24,10 @@ void TargetCheck::note(const ByteSource& source, std::uint64_t offset, Bytes byt
 
 void TargetCheck::ended(const ByteSource& source) const {
   Source& at = *sources_.at(&source);
-  if (!at.hash.found() || at.ended.exchange(true) || --left_ > 0) return;
+  if (!at.hash.found()) return require_base();
+  if (at.ended.exchange(true) || --left_ > 0) return;
   const std::vector<NamedEntry> entries = tensors();
-  if (entries.empty()) return;
+  if (entries.empty()) return require_base();
   const auto known = [this](const Entry& entry) -> std::optional<Hash128> {
     const auto found = sources_.find(entry.bytes.get());
     if (found == sources_.end() || entry.conjugate || entry.negative) return std::nullopt;
@@ -35,9 +37,17 @@ void TargetCheck::ended(const ByteSource& source) const {
   const auto is_passed_on = [](const NamedEntry& named) {
     return named.entry->bytes && is_damaged(*named.entry->bytes);
   };
-  if (found == wanted_ || std::ranges::any_of(entries, is_passed_on)) return;  // damage that is said elsewhere
-  throw core::Error(core::ErrorCode::refused, "what comes out of " + made_of_ + " has the digest " + to_hex(found) +
-                                                  ", where the difference was made of one with " + to_hex(wanted_));
+  if (found == wanted_) return;
+  require_base();
+  if (std::ranges::any_of(entries, is_passed_on)) return;  // damage that is said elsewhere
+  throw DigestError("what comes out of " + made_of_ + " has the digest " + to_hex(found) +
+                    ", where the difference was made of one with " + to_hex(wanted_));
+}
+
+void TargetCheck::require_base() const {
+  const std::lock_guard lock(looking_);
+  if (!base_is_right_) look_at_base_();
+  base_is_right_ = true;
 }
 
 std::vector<NamedEntry> TargetCheck::tensors() const {

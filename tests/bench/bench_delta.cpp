@@ -48,7 +48,8 @@ void DeltaChain::make() const {
 void DeltaChain::restore() {
   std::vector<ckpt::Checkpoint> deltas;
   for (std::size_t i = 1; i < files_.size(); ++i) deltas.push_back(ckpt::open_delta(delta_path(i)));
-  const ckpt::Checkpoint last = ckpt::apply_deltas(ckpt::open(files_[0]), deltas, {.threads = threads_});
+  const ckpt::Checkpoint last =
+      ckpt::apply_deltas(ckpt::open(files_[0]), deltas, {.threads = threads_, .check_target = true});
   const std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(last.root);
   restored_.resize(entries.size());
   std::vector<Piece> pieces;

@@ -118,15 +118,14 @@ Checkpoint with_a_small_one(const std::shared_ptr<const CountedSource>& bytes, f
   return checkpoint(dict({{"w", of(bytes).root.as_dict().items[0].second}, {"b", tensor({value, 1})}}));
 }
 
-/// What is said where a delta that names `digest` is applied and the result is saved; "" where it is there then.
-std::string said_of(const TempDir& dir, Checkpoint delta, const std::string& digest, const std::string& name,
+/// What is said where a delta is applied and the result is saved; "" where it is there then.
+std::string said_of(const TempDir& dir, const Checkpoint& base, const Checkpoint& delta, const std::string& name,
                     unsigned threads) {
-  delta.metadata[1].second = digest;
   ckpt::save(delta, dir.path() / "d.ckpt", {.durable = false, .codec = ckpt::Codec::zstd});
-  const Checkpoint out = ckpt::apply_delta(with_a_small_one(weights(0), 1), ckpt::open_delta(dir.path() / "d.ckpt"),
-                                           {.threads = threads, .check_target = true});
   std::string said;
   try {
+    const Checkpoint out =
+        ckpt::apply_delta(base, ckpt::open_delta(dir.path() / "d.ckpt"), {.threads = threads, .check_target = true});
     ckpt::save(out, dir.path() / name, {.durable = false, .threads = threads});
   } catch (const core::Error& error) {
     said = error.what();
@@ -136,18 +135,55 @@ std::string said_of(const TempDir& dir, Checkpoint delta, const std::string& dig
   return said;
 }
 
+constexpr const char* kNames[] = {"o.ckpt", "o.pth", "o.safetensors", "o.gguf", "o.h5", "o.dcp", "o.parts"};
+
 /// In every format, whatever the threads: the digest is that of what is written.
 TEST(DeltaSave, RefusesAResultWithAnotherDigestThanTheDeltaNames) {
   TempDir dir;
-  const Checkpoint delta = ckpt::make_delta(with_a_small_one(weights(0), 1), with_a_small_one(weights(1e-3F), 2));
+  const Checkpoint base = with_a_small_one(weights(0), 1);
+  const Checkpoint delta = ckpt::make_delta(base, with_a_small_one(weights(1e-3F), 2));
+  Checkpoint other = delta;
   const std::string good = delta.metadata[1].second, bad(32, '5'), file = (dir.path() / "d.ckpt").string();
-  for (const char* name : {"o.ckpt", "o.pth", "o.safetensors", "o.gguf", "o.h5", "o.dcp", "o.parts"}) {
+  other.metadata[1].second = bad;
+  for (const char* name : kNames) {
     for (const unsigned threads : {1U, 7U}) {
-      EXPECT_EQ(said_of(dir, delta, good, name, threads), "") << name;
-      EXPECT_THAT(said_of(dir, delta, bad, name, threads),
+      EXPECT_EQ(said_of(dir, base, delta, name, threads), "") << name;
+      EXPECT_THAT(said_of(dir, base, other, name, threads),
                   testing::EndsWith("what comes out of the base by '" + file + "' has the digest " + good +
                                     ", where the difference was made of one with " + bad))
           << name;
+    }
+  }
+}
+
+/// The digest of what is written is that of the target only where the base is the right one, so that its own need not
+/// be known.
+TEST(DeltaSave, ReadsTheBaseOnceWhereTheResultIsCompared) {
+  TempDir dir;
+  const Checkpoint delta = ckpt::make_delta(of(weights(0)), of(weights(1e-3F)));
+  for (const unsigned threads : {1U, 7U}) {
+    const auto base = weights(0);
+    EXPECT_EQ(said_of(dir, of(base), delta, "o.pth", threads), "");
+    EXPECT_EQ(base->times_read(), 1U);
+  }
+}
+
+TEST(DeltaSave, RefusesAnotherBaseWhateverComesOfIt) {
+  TempDir dir;
+  const Checkpoint base = with_a_small_one(weights(0), 1), target = with_a_small_one(weights(1e-3F), 2);
+  const Checkpoint delta = ckpt::make_delta(base, target);
+  const Checkpoint all_whole = ckpt::make_delta(checkpoint(dict({{"x", tensor({1})}})), target);
+  const auto refusal = [&](const Checkpoint& made, const Checkpoint& given) {
+    return testing::EndsWith("'" + (dir.path() / "d.ckpt").string() + "' was made for a checkpoint with the digest " +
+                             made.metadata[0].second + ", and the base has " +
+                             ckpt::to_hex(ckpt::digest(given.root).model));
+  };
+  const Checkpoint others[] = {with_a_small_one(weights(0.5F), 1), with_a_small_one(weights(0), 3), of(weights(0)),
+                               checkpoint(dict({{"w", tensor({1})}, {"b", tensor({1, 1})}}))};
+  for (const char* name : kNames) {
+    for (const Checkpoint& other : others) {
+      EXPECT_THAT(said_of(dir, other, delta, name, 2), refusal(delta, other)) << name;
+      EXPECT_THAT(said_of(dir, other, all_whole, name, 2), refusal(all_whole, other)) << name;
     }
   }
 }
