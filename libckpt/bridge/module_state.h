@@ -68,12 +68,13 @@ std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 
 /// The tensors of a state dict in memory on the devices their tags (or `map_location`) say. Ties and views share
 /// storage as they did when saved; every other tensor has a storage of its own (small ones lie side by side in blocks
-/// of up to 32 MiB, on a GPU of 4 MiB, which go back when the last of them goes). open.threads threads read and unpack.
-/// To a GPU the bytes go through `options.ring`; when this returns they have been read from the file, and what the
-/// current stream of the device is given next finds them there, without a synchronisation. Other streams wait for that
-/// one, as always. Errors: those of open(), which looks past objects of unknown classes (Lightning keeps pickled
-/// modules among its settings); those of choose_state_dict(); Error(device) with PyTorch's text for a missing device,
-/// before a tensor's first byte is read.
+/// of up to 32 MiB, on a GPU of 4 MiB, which go back when the last of them goes). open.threads threads read and unpack,
+/// four times as many into memory of the host where the file is on a disk alone, as most then wait for that. To a GPU
+/// the bytes go through `options.ring`; when this returns they have been read, and what the current stream of the
+/// device is given next finds them there, without a synchronisation. Other streams wait for that one, as always.
+/// Errors: those of open(), which looks past objects of unknown classes (Lightning keeps pickled modules among its
+/// settings); those of choose_state_dict(); Error(device) with PyTorch's text for a missing device, before a tensor's
+/// first byte is read.
 core::StateDict load(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// Loads a file into a module in place, reading straight into its tensors where dtype and layout allow, as load() does
