@@ -83,11 +83,13 @@ compile() {
   local command copy=$2 united
   command=$(command_of "$root/$1")
   if [ -z "$command" ]; then
-    united=$(grep -rlF "\"$root/$1\"" "$build/libckpt/CMakeFiles/ckpt.dir/Unity" 2>/dev/null || true)
-    [ -n "$united" ] || { echo "planted: the build does not compile $1" >&2; return 1; }
+    for united in $(grep -rlF "\"$root/$1\"" "$build"/libckpt/CMakeFiles/ckpt{,_small}.dir/Unity 2>/dev/null); do
+      command=$(command_of "$united")
+      [ -z "$command" ] || break  # others were left by a build with other groups
+    done
+    [ -n "$command" ] || { echo "planted: the build does not compile $1" >&2; return 1; }
     copy=$2.united.cpp
     sed "s|\"$root/$1\"|\"$2\"|" "$united" >"$copy"
-    command=$(command_of "$united")
   fi
   command=$(sed -E -e 's/ -M[TF] [^ ]+//g; s/ -MD//; s/ -o [^ ]+//' -e "s| -c [^ ]+| -w -c $copy -o $3|" <<<"$command")
   (cd "$build" && eval "$command")

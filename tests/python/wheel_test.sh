@@ -20,6 +20,7 @@ copy_sources "$folder/source"
 # The names under which CMake finds the compilers by itself: what it compiled before is taken from ccache.
 CC=cc CXX=c++ PATH=$folder/build/bin:$PATH "$folder/build/bin/pip" wheel -q --no-deps --no-build-isolation -w "$folder/wheel" \
   --config-settings=build-dir="$folder/source/build" --config-settings=cmake.define.CKPT_WERROR=ON \
+  --config-settings=cmake.define.CKPT_UNITE_ALL="${CKPT_UNITE_ALL:-OFF}" \
   --config-settings=cmake.define.CMAKE_EXE_LINKER_FLAGS="${CKPT_LINKER_FLAGS:-}" "$folder/source/tools/python"
 wheel=$(ls "$folder"/wheel/ckpt-*.whl)
 size=$(stat -c %s "$wheel")
