@@ -10,6 +10,11 @@
 
 namespace ckpt::detail {
 
+struct TextNode;
+
+/// The rules of a file that was read already (toml_node.h). Errors: Error(usage) as parse_rules().
+Rules rules_of(const TextNode& root);
+
 /// One item of a dict on its way through the rules.
 struct RuleItem {
   static constexpr std::size_t kMade = SIZE_MAX;

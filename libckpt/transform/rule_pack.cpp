@@ -6,6 +6,7 @@
 
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/pattern.h"
+#include "libckpt/transform/rule_engine.h"
 #include "libckpt/transform/toml_node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -118,7 +119,7 @@ std::optional<RulePack> try_parse_rule_pack(std::string_view text, std::string_v
   if (about == nullptr || about->kind != PackNodeKind::table) return std::nullopt;
   RulePack pack;
   pack.name = name;
-  pack.rules = parse_rules(text, name);
+  pack.rules = core::with_context(name, [&] { return detail::rules_of(root); });
   core::with_context(name, [&] {
     for (const auto& [key, node] : about->members) read_field(pack, key, node);
     check_pack(pack);

@@ -364,8 +364,12 @@ Rules parse_rules(std::string_view text, std::string_view name) {
     std::size_t first = text.find_first_not_of(" \t\r\n");
     bool json = first != std::string_view::npos && text[first] == '{';
     TextNode root = json ? detail::parse_json_node(text) : detail::parse_toml_node(text);
-    return !json && root.members.empty() ? Rules() : read_document(root);
+    return !json && root.members.empty() ? Rules() : detail::rules_of(root);
   });
+}
+
+Rules detail::rules_of(const TextNode& root) {
+  return read_document(root);
 }
 
 std::string to_toml(const Rules& rules) {

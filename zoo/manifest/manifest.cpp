@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "libckpt/io/codec.h"
+#include "libckpt/io/parallel_io.h"
 #include "libcore/base/edit_distance.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -154,9 +155,11 @@ std::vector<std::string> similar_names(std::string_view name, std::size_t max) {
 
 const std::vector<ckpt::KeyList>& all_manifests() {
   static const std::vector<ckpt::KeyList> lists = [] {
-    std::vector<ckpt::KeyList> all;
-    for (const Block& block : archive().blocks())
-      all.push_back(ckpt::parse_key_list(block.text, std::string(block.name)));
+    const std::vector<Block>& blocks = archive().blocks();
+    std::vector<ckpt::KeyList> all(blocks.size());
+    ckpt::parallel_for(blocks.size(), 0, [&](std::size_t i) {
+      all[i] = ckpt::parse_key_list(blocks[i].text, std::string(blocks[i].name));
+    });
     return all;
   }();
   return lists;
