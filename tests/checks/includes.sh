@@ -92,7 +92,7 @@ zstd      : libckpt/io
 isa-l     : libckpt/io libcore/tensorboard
 zlib      : libckpt/io
 xxhash    : libckpt/io
-nettle    : libckpt/io
+nettle    : libckpt/io tests/support
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
 png.h     : zoo/data libcore/tensorboard
