@@ -113,7 +113,8 @@ done
 [ -n "$only" ] && select+=(-I "$(tests_of "${targets[0]}")")
 results=$folder/results.xml
 status=0
-ctest --test-dir "$folder" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$results" "${select[@]}" \
+# One more than there are cores: tests of ranks, crashes and time-outs wait for much of their time.
+ctest --test-dir "$folder" -j "$(($(nproc) + 1))" --output-on-failure --no-tests=error --output-junit "$results" "${select[@]}" \
   >"$folder/ctest.log" 2>&1 || status=$?
 if [ $status -ne 0 ]; then
   cat "$folder/ctest.log"
