@@ -341,8 +341,10 @@ Checkpoint apply_deltas(const Checkpoint& base, const std::vector<Checkpoint>& d
                  "what comes out of " + name_of(deltas[i - 1], "delta before"));
   }
   if (deltas.empty()) return base;
-  const auto look_at_base = [base, options, wanted = facts[0].base, first = name_of(deltas[0], "delta")] {
-    require_base(wanted, digest_of(base, options), first, name_of(base, "base"));
+  DeltaOptions how = options;
+  if (options.check_target) how.progress = {};  // who asked may be gone when the result is saved
+  const auto look_at_base = [base, how, wanted = facts[0].base, first = name_of(deltas[0], "delta")] {
+    require_base(wanted, digest_of(base, how), first, name_of(base, "base"));
   };
   if (!options.check_target) {
     look_at_base();

@@ -22,7 +22,7 @@ namespace ckpt {
 
 struct DeltaOptions {
   unsigned threads = 0;    ///< 0 = all cores
-  Progress progress = {};  ///< bytes that digests have read
+  Progress progress = {};  ///< bytes that digests have read; not called by save() of a result that is compared
   /// make_delta(): the digests are made of what save() of a .ckpt reads for the differences, so that both checkpoints
   /// are read once. Until then delta_facts() reads them, and the metadata do not have them.
   bool digests_when_saved = false;

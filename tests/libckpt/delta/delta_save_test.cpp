@@ -188,6 +188,18 @@ TEST(DeltaSave, RefusesAnotherBaseWhateverComesOfIt) {
   }
 }
 
+/// Whoever showed it may be gone when the result is saved.
+TEST(DeltaSave, ShowsNoProgressOfABaseThatIsLookedAtLate) {
+  TempDir dir;
+  ckpt::save(ckpt::make_delta(of(weights(0)), of(weights(1e-3F))), dir.path() / "d.ckpt", {.durable = false});
+  int shown = 0;
+  const auto show = [&](std::uint64_t, std::uint64_t) { ++shown; };
+  const Checkpoint out = ckpt::apply_delta(of(weights(0.5F)), ckpt::open_delta(dir.path() / "d.ckpt"),
+                                           {.threads = 1, .progress = show, .check_target = true});
+  EXPECT_THROW(ckpt::save(out, dir.path() / "o.pth", {.durable = false, .threads = 1}), ckpt::DigestError);
+  EXPECT_EQ(shown, 0);
+}
+
 /// Other formats have the texts in front of the tensors.
 TEST(DeltaSave, OtherFormatsHaveTheDigestsToo) {
   TempDir dir;
