@@ -38,12 +38,11 @@ std::size_t read_some(int fd, std::uint64_t offset, const iovec* to, int count) 
 /// itself, up to a block away from its place, and then moved there, which costs much less than a copy from elsewhere:
 /// the memory has to be touched anyhow. The two ends, for which the memory has no whole blocks, take a way round.
 struct PieceInPlace {
-  std::uint64_t begin;    ///< in the file, of the block in which the piece begins
-  std::size_t head;       ///< bytes of the piece before the middle
-  std::size_t middle;     ///< bytes, whole blocks; 0: the memory is too small for one
-  std::byte* aligned;     ///< where the middle is read to
-  std::uint64_t tail_at;  ///< in the file
-  std::size_t tail;       ///< bytes of the piece behind the middle
+  std::uint64_t begin;  ///< in the file, of the block in which the piece begins
+  std::size_t head;     ///< bytes of the piece before the middle
+  std::size_t middle;   ///< bytes, whole blocks; 0: the memory is too small for one
+  std::byte* aligned;   ///< where the middle is read to
+  std::size_t tail;     ///< bytes of the piece behind the middle
 
   PieceInPlace(std::uint64_t offset, core::MutableBytes out) {
     const auto memory = reinterpret_cast<std::uintptr_t>(out.data());
@@ -53,7 +52,6 @@ struct PieceInPlace {
     const std::size_t unusable = std::max(head, before);
     middle = unusable < out.size() ? down(out.size() - unusable) : 0;
     aligned = out.data() + before;
-    tail_at = offset + head + middle;
     tail = out.size() - std::min(out.size(), head + middle);
   }
 };
@@ -120,8 +118,18 @@ bool DirectReader::is_cold(std::uint64_t offset, std::uint64_t length) const {
 
 /// Of the whole file, once: where its records lie close to each other, small reads of these make the system bring what
 /// is between them, and the next large read through the cache what comes behind it, and so on to the end of the file.
+/// A look at places all over it, since the system would take a millisecond to count a gigabyte of pages.
 bool DirectReader::was_cold() const {
-  std::call_once(looked_, [&] { was_cold_ = is_cold(0, size_); });
+  constexpr std::uint64_t kPlaces = 16;
+  constexpr std::uint64_t kPlace = 1ULL << 20;
+  std::call_once(looked_, [&] {
+    std::uint64_t cold = 0;
+    for (std::uint64_t i = 0; i < kPlaces; ++i) {
+      const std::uint64_t begin = size_ / kPlaces * i;
+      cold += is_cold(begin, std::min(kPlace, size_ - begin)) ? 1 : 0;
+    }
+    was_cold_ = cold > kPlaces / 2;
+  });
   return was_cold_;
 }
 

@@ -22,7 +22,7 @@ class DirectReader {
   /// Fills `out`; false: it did not, since the bytes are in memory, are few, or the system does not; or met an error,
   /// which a plain read of the same bytes meets again. REQUIRES: they lie in the file.
   bool read(std::uint64_t offset, core::MutableBytes out) const;
-  /// Less than half of the file was in memory when this was first asked.
+  /// Less than half of the file, by a sample, was in memory when this was first asked.
   bool was_cold() const;
   /// Large reads go past the cache therefore, or because that was asked for.
   bool waits_for_disk() const { return !off_ && (io_ == Io::direct || was_cold()); }

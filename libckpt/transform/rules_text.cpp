@@ -254,33 +254,6 @@ void read_rules(const TextNode& list, Rules& rules) {
   }
 }
 
-Rules read_document(const TextNode& root) {
-  Rules rules;
-  bool has_list = root.find("rules") != nullptr || root.find("rule") != nullptr;
-  if (!has_list && root.find("rename") == nullptr) {  // {"old": "new"}
-    Rule rule;
-    rule.names = pairs_of(root);
-    if (rule.names.empty()) throw_bad_rules("there is no rule");
-    check_rule(rule);
-    return {rule};
-  }
-  for (const auto& [key, node] : root.members) {
-    if (key == "about" && node.kind == NodeKind::table) continue;  // rule_pack.h
-    bool plain = key == "rename" && (node.kind == NodeKind::table || node.kind == NodeKind::list);
-    if (key == "rules" || key == "rule") {
-      read_rules(node, rules);
-    } else if (plain) {
-      Rule rule;
-      rule.names = pairs_of(node);
-      check_rule(rule);
-      rules.push_back(std::move(rule));
-    } else {
-      throw_bad_rules("unknown entry " + core::quote(key) + "; rules begin with [[rule]]");
-    }
-  }
-  return rules;
-}
-
 /// A character that core::printable() would not show as it is; TOML has an escape for each.
 std::string toml_character(std::string_view character) {
   constexpr std::array<unsigned, 5> kLead = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -369,7 +342,30 @@ Rules parse_rules(std::string_view text, std::string_view name) {
 }
 
 Rules detail::rules_of(const TextNode& root) {
-  return read_document(root);
+  Rules rules;
+  bool has_list = root.find("rules") != nullptr || root.find("rule") != nullptr;
+  if (!has_list && root.find("rename") == nullptr) {  // {"old": "new"}
+    Rule rule;
+    rule.names = pairs_of(root);
+    if (rule.names.empty()) throw_bad_rules("there is no rule");
+    check_rule(rule);
+    return {rule};
+  }
+  for (const auto& [key, node] : root.members) {
+    if (key == "about" && node.kind == NodeKind::table) continue;  // rule_pack.h
+    bool plain = key == "rename" && (node.kind == NodeKind::table || node.kind == NodeKind::list);
+    if (key == "rules" || key == "rule") {
+      read_rules(node, rules);
+    } else if (plain) {
+      Rule rule;
+      rule.names = pairs_of(node);
+      check_rule(rule);
+      rules.push_back(std::move(rule));
+    } else {
+      throw_bad_rules("unknown entry " + core::quote(key) + "; rules begin with [[rule]]");
+    }
+  }
+  return rules;
 }
 
 std::string to_toml(const Rules& rules) {
